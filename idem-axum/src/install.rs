@@ -1,0 +1,204 @@
+//! The handle on an engine, and how it gets into an application: as a tower layer that puts it
+//! into the extensions of each request.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::response::{IntoResponse, Response};
+use http::{Request, request::Parts};
+use idem_core::{
+    Adapter, Counts, Drained, Engine, Principal, Rejection, Store,
+    adapter::{Callers, Render, Renderer},
+    observe::Operation,
+};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::response;
+
+/// Configures an [`Idempotency`]; see [`idem_core::Builder`] for its settings.
+pub type Builder = idem_core::Builder<Idempotency>;
+
+/// An engine with its store: the layer to put around a router, and the handle to keep.
+///
+/// Cheap to clone; all clones are one engine. Where routers are nested, the innermost layer wins.
+///
+/// # Examples
+/// ```
+/// use axum::{Router, http::request::Parts, routing::post};
+/// use idem_axum::{Idempotency, MemoryStore, idempotent};
+///
+/// #[derive(Clone)]
+/// struct AuthUser {
+///     id: u64,
+/// }
+///
+/// #[idempotent(scope = "user", ttl = "24h")]
+/// async fn create_payment(body: String) -> String {
+///     format!("paid: {body}")
+/// }
+///
+/// # fn main() -> Result<(), idem_axum::ConfigError> {
+/// let idem = Idempotency::builder(MemoryStore::new())
+///     .scope("user", |parts: &Parts| {
+///         parts.extensions.get::<AuthUser>().map(|user| user.id.to_string())
+///     })
+///     .build()?;
+/// let app: Router = Router::new().route("/payments", post(create_payment)).layer(idem.clone());
+/// # let _ = app;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Idempotency(pub(crate) Arc<Installed>);
+
+/// What the handle shares.
+pub(crate) struct Installed {
+    pub(crate) engine: Engine,
+    pub(crate) callers: Callers<Idempotency>,
+    pub(crate) renderer: Option<Renderer<Idempotency>>,
+}
+
+impl Idempotency {
+    /// An engine with default settings, over this store.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_axum::{Idempotency, MemoryStore};
+    ///
+    /// let idem = Idempotency::new(MemoryStore::new());
+    /// assert_eq!(idem.counts().executed, 0);
+    /// ```
+    pub fn new(store: impl Store) -> Self {
+        Builder::new(store)
+            .build()
+            .expect("the default settings are valid")
+    }
+
+    /// Configures an engine over this store.
+    pub fn builder(store: impl Store) -> Builder {
+        Builder::new(store)
+    }
+
+    /// How often each thing happened since the engine was built.
+    pub fn counts(&self) -> Counts {
+        self.0.engine.counts()
+    }
+
+    /// Refuses keyed requests from now on, replays too, with 503 `shutting-down`; waits up to
+    /// `limit` for the handlers that run, detached ones included; then ends the detached ones.
+    ///
+    /// Nothing that ran is released by it: what is left over lapses, and an equal request runs
+    /// again after that.
+    ///
+    /// # Cancel safety
+    /// Cancel safe; the engine stays closed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use idem_axum::{Idempotency, MemoryStore};
+    /// use std::time::Duration;
+    ///
+    /// let idem = Idempotency::new(MemoryStore::new());
+    /// // After `axum::serve(…).with_graceful_shutdown(…)` has returned:
+    /// let drained = idem.drain(Duration::from_secs(10)).await;
+    /// assert_eq!(drained.left, 0);
+    /// # }
+    /// ```
+    pub async fn drain(&self, limit: Duration) -> Drained {
+        self.0.engine.drain(limit).await
+    }
+
+    /// Answers a refusal: in the application's own words, or with a problem document.
+    pub(crate) fn refuse(&self, rejection: &Rejection, parts: Option<&Parts>) -> Response {
+        match (&self.0.renderer, parts) {
+            (Some(render), Some(parts)) => render(rejection, parts),
+            _ => response::restore(self.0.engine.problem(rejection)),
+        }
+    }
+
+    /// Refuses, and tells the observers.
+    pub(crate) fn reject(
+        &self,
+        operation: Operation<'_>,
+        rejection: Rejection,
+        cause: Option<&(dyn std::error::Error + 'static)>,
+        parts: &Parts,
+    ) -> Response {
+        let rejection = self.0.engine.reject(operation, rejection, cause);
+        self.refuse(&rejection, Some(parts))
+    }
+}
+
+impl Adapter for Idempotency {
+    type Parts = Parts;
+    type Response = Response;
+
+    fn principal(parts: &Parts) -> Option<&Principal> {
+        parts.extensions.get()
+    }
+
+    fn install(engine: Engine, callers: Callers<Self>, renderer: Option<Renderer<Self>>) -> Self {
+        Self(Arc::new(Installed {
+            engine,
+            callers,
+            renderer,
+        }))
+    }
+}
+
+impl<R: IntoResponse> Render<R> for Idempotency {
+    fn render(answer: R) -> Response {
+        answer.into_response()
+    }
+}
+
+impl fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotency")
+            .field("engine", &self.0.engine)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S> Layer<S> for Idempotency {
+    type Service = IdempotencyService<S>;
+
+    fn layer(&self, inner: S) -> IdempotencyService<S> {
+        IdempotencyService {
+            inner,
+            idem: self.clone(),
+        }
+    }
+}
+
+/// Puts an [`Idempotency`] into the extensions of each request.
+#[derive(Debug, Clone)]
+pub struct IdempotencyService<S> {
+    inner: S,
+    idem: Idempotency,
+}
+
+impl<S, B> Service<Request<B>> for IdempotencyService<S>
+where
+    S: Service<Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        request.extensions_mut().insert(self.idem.clone());
+        self.inner.call(request)
+    }
+}

@@ -1,0 +1,246 @@
+//! Taking a request apart in the order that protects it: the handler's own parts extractors, the
+//! key, the caller, the body, the last extractor.
+//!
+//! A request that fails authentication is refused before a byte of its body is read, and one that
+//! fails validation makes no claim. Without a key the body is never touched.
+
+use std::{convert::Infallible, error::Error, fmt, marker::PhantomData, mem};
+
+use axum::{
+    RequestExt,
+    body::{Body, HttpBody},
+    extract::{FromRequest, FromRequestParts, MatchedPath, OriginalUri, Request},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderValue, header::CONTENT_TYPE, request::Parts};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use idem_core::{
+    DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Rejection, RequestHead, Selection,
+    engine::{Admission, Admitted, Keyed},
+};
+
+use crate::{attempt, install::Idempotency, response, runtime::Route};
+
+/// What an `#[idempotent]` handler takes: its own arguments, and what is needed to claim.
+pub struct Captured<A, R> {
+    pub(crate) args: A,
+    pub(crate) protection: Option<Box<Protection>>,
+    route: PhantomData<fn() -> R>,
+}
+
+/// A keyed request that waits for its claim.
+pub(crate) struct Protection {
+    pub(crate) idem: Idempotency,
+    pub(crate) request: Keyed,
+    /// For refusals in the application's own words.
+    pub(crate) parts: Option<Parts>,
+}
+
+impl<A, R> fmt::Debug for Captured<A, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protected = self.protection.is_some();
+        f.debug_struct("Captured")
+            .field("protected", &protected)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells our implementations of `FromRequest` from axum's own; `M` is the last extractor's marker.
+#[derive(Debug)]
+pub struct Via<M>(PhantomData<M>);
+
+/// The engine of this request.
+fn installed<R: Route>(parts: &Parts) -> Result<Idempotency, Response> {
+    parts
+        .extensions
+        .get::<Idempotency>()
+        .cloned()
+        .ok_or_else(|| {
+            let remedy = "add `.layer(idem)` to the router of this handler";
+            let cause = NotConfigured::NoEngine { remedy };
+            tracing::error!(handler = R::POLICY.name(), %cause, "rejected");
+            response::restore(Rejection::NotConfigured.problem(DEFAULT_PROBLEM_BASE))
+        })
+}
+
+/// Looks for the key; `None` if the handler runs as it is.
+fn admit<R: Route>(idem: &Idempotency, parts: &Parts) -> Result<Option<Admitted>, Response> {
+    let engine = &idem.0.engine;
+    let route = parts
+        .extensions
+        .get::<MatchedPath>()
+        .map(MatchedPath::as_str);
+    let lines = parts.headers.get_all(engine.header(R::POLICY));
+    let lines = lines.iter().map(HeaderValue::as_bytes);
+    match engine.admit(R::POLICY, parts.method.as_str(), route, lines) {
+        Admission::Unprotected => Ok(None),
+        Admission::Keyed(admitted) => Ok(Some(admitted)),
+        Admission::Rejected(rejection) => Err(idem.refuse(&rejection, Some(parts))),
+    }
+}
+
+/// Names the caller, reads the body, and gives the request back with the body in memory.
+async fn protect<R: Route>(
+    idem: Idempotency,
+    admitted: Admitted,
+    mut parts: Parts,
+    body: Body,
+) -> Result<(Box<Protection>, Request), Response> {
+    let caller = match idem.0.callers.resolve(R::POLICY, &parts) {
+        Ok(caller) => caller,
+        Err(unresolved) => {
+            let cause = unresolved.cause.as_ref().map(|cause| cause as &dyn Error);
+            return Err(idem.reject(admitted.operation(), unresolved.rejection, cause, &parts));
+        }
+    };
+    let limit = idem.0.engine.max_request_body(framework_limit(&mut parts));
+    let body = match read(body, limit).await {
+        Ok(body) => body,
+        Err(rejection) => return Err(idem.reject(admitted.operation(), rejection, None, &parts)),
+    };
+    let request = Keyed {
+        admitted,
+        caller,
+        fingerprint: fingerprint(&parts, &body),
+        attempt: Some(attempt::slot(&mut parts).0),
+        selection: Selection::new(),
+    };
+    let kept = idem.0.renderer.is_some().then(|| parts.clone());
+    let protection = Protection {
+        idem,
+        request,
+        parts: kept,
+    };
+    Ok((
+        Box::new(protection),
+        Request::from_parts(parts, Body::from(body)),
+    ))
+}
+
+/// Digests the request as it was received: nested routers strip their prefix from the URI.
+fn fingerprint(parts: &Parts, body: &[u8]) -> Fingerprint {
+    let uri = parts
+        .extensions
+        .get::<OriginalUri>()
+        .map_or(&parts.uri, |original| &original.0);
+    let head = RequestHead::new(parts.method.as_str(), uri.path()).with_query(uri.query());
+    match parts.headers.get(CONTENT_TYPE) {
+        Some(value) => Fingerprint::of(&head.with_content_type(value.as_bytes()), body),
+        None => Fingerprint::of(&head, body),
+    }
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn read(body: Body, limit: u64) -> Result<Bytes, Rejection> {
+    let too_large = Rejection::RequestTooLarge { limit: Some(limit) };
+    if body.size_hint().lower() > limit {
+        return Err(too_large);
+    }
+    // A limit beyond what memory can address is none.
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if is_too_large(&*error) => Err(too_large),
+        Err(error) => {
+            tracing::debug!(%error, "request body broke off");
+            Err(Rejection::BodyIncomplete)
+        }
+    }
+}
+
+/// Whether a limit cut the body off: ours, or one of a layer outside.
+fn is_too_large(error: &(dyn Error + 'static)) -> bool {
+    error.is::<LengthLimitError>() || error.source().is_some_and(is_too_large)
+}
+
+/// The limit that axum puts on the bodies of this route. It shows only in what it does to a body,
+/// so we give it one of unknown length and read the upper bound.
+fn framework_limit(parts: &mut Parts) -> Option<u64> {
+    let unknown = stream::empty::<Result<Bytes, Infallible>>();
+    let mut probe = Request::new(Body::from_stream(unknown));
+    mem::swap(probe.extensions_mut(), &mut parts.extensions);
+    let (probed, body) = probe.with_limited_body().into_parts();
+    parts.extensions = probed.extensions;
+    body.size_hint().upper()
+}
+
+/// One implementation for each number of arguments: the first ones read the parts of the request,
+/// the last one may consume its body.
+macro_rules! captured {
+    ($($first:ident $first_arg:ident),*; $last:ident $last_marker:ident) => {
+        impl<S, $last_marker, R, $($first,)* $last> FromRequest<S, Via<$last_marker>>
+            for Captured<($($first,)* $last,), R>
+        where
+            S: Send + Sync,
+            R: Route,
+            $($first: FromRequestParts<S> + Send,)*
+            $last: FromRequest<S, $last_marker> + Send,
+        {
+            type Rejection = Response;
+
+            async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+                #[allow(unused_mut, reason = "without first extractors nothing changes them")]
+                let (mut parts, body) = request.into_parts();
+                let idem = installed::<R>(&parts)?;
+                $(
+                    let $first_arg = $first::from_request_parts(&mut parts, state)
+                        .await
+                        .map_err(IntoResponse::into_response)?;
+                )*
+                let (protection, request) = match admit::<R>(&idem, &parts)? {
+                    None => (None, Request::from_parts(parts, body)),
+                    Some(admitted) => {
+                        let (protection, request) =
+                            protect::<R>(idem, admitted, parts, body).await?;
+                        (Some(protection), request)
+                    }
+                };
+                let last = $last::from_request(request, state)
+                    .await
+                    .map_err(IntoResponse::into_response)?;
+                Ok(Self { args: ($($first_arg,)* last,), protection, route: PhantomData })
+            }
+        }
+    };
+}
+
+impl<S, R> FromRequest<S, Via<()>> for Captured<(), R>
+where
+    S: Send + Sync,
+    R: Route,
+{
+    type Rejection = Response;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let idem = installed::<R>(&parts)?;
+        let protection = match admit::<R>(&idem, &parts)? {
+            None => None,
+            Some(admitted) => Some(protect::<R>(idem, admitted, parts, body).await?.0),
+        };
+        Ok(Self {
+            args: (),
+            protection,
+            route: PhantomData,
+        })
+    }
+}
+
+captured!(; T1 M);
+captured!(T1 a1; T2 M);
+captured!(T1 a1, T2 a2; T3 M);
+captured!(T1 a1, T2 a2, T3 a3; T4 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4; T5 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5; T6 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6; T7 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7; T8 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8; T9 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9; T10 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10; T11 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11; T12 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12; T13 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13; T14 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14; T15 M);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14, T15 a15; T16 M);

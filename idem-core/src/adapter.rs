@@ -1,0 +1,132 @@
+//! What the core knows of a web framework: its types, and nothing else.
+//!
+//! An adapter implements [`Adapter`] for its handle, so that the builder and everything that it
+//! sets are written once.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use crate::{
+    engine::Engine,
+    error::NotConfigured,
+    policy::Policy,
+    rejection::Rejection,
+    scope::{Caller, IntoCaller, Principal, Resolution, Scope},
+};
+
+/// A web framework's handle on an engine.
+pub trait Adapter: Sized {
+    /// What a resolver and a renderer can read of a request.
+    type Parts: 'static;
+    /// The framework's response.
+    type Response: 'static;
+
+    /// The authenticated caller, where the application's authentication put it.
+    fn principal(parts: &Self::Parts) -> Option<&Principal>;
+
+    /// Makes the handle.
+    fn install(engine: Engine, callers: Callers<Self>, renderer: Option<Renderer<Self>>) -> Self;
+}
+
+/// What an application may answer in place of our problem document. An adapter implements it for
+/// everything that its framework takes as a response.
+#[diagnostic::on_unimplemented(
+    message = "`{R}` is not a response",
+    label = "`reject_with` must return what a handler could return"
+)]
+pub trait Render<R>: Adapter {
+    /// Makes the framework's response of it.
+    fn render(answer: R) -> Self::Response;
+}
+
+/// Writes the application's own answer to a refusal.
+pub type Renderer<A> =
+    Arc<dyn Fn(&Rejection, &<A as Adapter>::Parts) -> <A as Adapter>::Response + Send + Sync>;
+
+type Resolver<P> = Arc<dyn Fn(&P) -> Resolution + Send + Sync>;
+
+/// The resolvers of an engine, by name. `"user"` reads the [`Principal`] unless it is replaced.
+pub struct Callers<A: Adapter> {
+    resolvers: HashMap<Box<str>, Resolver<A::Parts>>,
+}
+
+impl<A: Adapter> Callers<A> {
+    /// Adds a resolver; `false` if there is one of that name.
+    pub(crate) fn add<C: IntoCaller>(
+        &mut self,
+        name: &str,
+        resolver: impl Fn(&A::Parts) -> C + Send + Sync + 'static,
+    ) -> bool {
+        let resolver: Resolver<A::Parts> = Arc::new(move |parts| resolver(parts).into_caller());
+        self.resolvers.insert(name.into(), resolver).is_none()
+    }
+
+    /// Says whose key a request carries.
+    ///
+    /// # Errors
+    /// [`Unresolved`] says what to answer and, for the log, why.
+    pub fn resolve(&self, policy: &Policy, parts: &A::Parts) -> Result<Caller, Unresolved> {
+        let scope = policy.scope;
+        let Some(name) = scope.resolver() else {
+            return Ok(Caller::Endpoint);
+        };
+        let resolution = match self.resolvers.get(name) {
+            Some(resolver) => resolver(parts),
+            None if scope == Scope::User => A::principal(parts).into_caller(),
+            None => return Err(NotConfigured::NoResolver { scope: name }.into()),
+        };
+        match resolution {
+            Resolution::Known(value) => Ok(scope.caller(value)),
+            Resolution::Anonymous => Err(Unresolved::anonymous()),
+            Resolution::Absent if self.resolvers.contains_key(name) => {
+                Err(NotConfigured::NoCaller { scope: name }.into())
+            }
+            Resolution::Absent => Err(NotConfigured::NoPrincipal.into()),
+            Resolution::Failed(cause) => Err(NotConfigured::ResolverFailed {
+                scope: name,
+                source: cause,
+            }
+            .into()),
+        }
+    }
+}
+
+impl<A: Adapter> Default for Callers<A> {
+    fn default() -> Self {
+        Self {
+            resolvers: HashMap::new(),
+        }
+    }
+}
+
+impl<A: Adapter> fmt::Debug for Callers<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.resolvers.keys()).finish()
+    }
+}
+
+/// Why nobody can be named as the caller.
+#[derive(Debug)]
+pub struct Unresolved {
+    /// What the client is told.
+    pub rejection: Rejection,
+    /// What the log is told.
+    pub cause: Option<NotConfigured>,
+}
+
+impl Unresolved {
+    fn anonymous() -> Self {
+        Self {
+            rejection: Rejection::CallerMissing,
+            cause: None,
+        }
+    }
+}
+
+impl From<NotConfigured> for Unresolved {
+    fn from(cause: NotConfigured) -> Self {
+        Self {
+            rejection: Rejection::NotConfigured,
+            cause: Some(cause),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a handler can know of its own attempt.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    fingerprint::Fingerprint,
+    key::{StorageKey, prefixed},
+    store::{Fence, Grant},
+};
+
+/// One attempt at an operation, seen from inside its handler.
+///
+/// A takeover may overlap with a predecessor that was paused. What makes that safe for foreign
+/// effects is not the lease but the key that both give to the next service.
+///
+/// On a request that is not protected it is attempt 1 with fence 0 and a random downstream key.
+///
+/// # Examples
+/// ```
+/// use idem_core::Attempt;
+///
+/// let attempt = Attempt::unprotected();
+/// assert_eq!((attempt.number(), attempt.fence()), (1, 0));
+/// let key = attempt.downstream_key("charge");
+/// assert_eq!(key, attempt.downstream_key("charge"));
+/// assert_ne!(key, attempt.downstream_key("receipt"));
+/// ```
+#[derive(Clone)]
+pub struct Attempt(Arc<OnceLock<Facts>>);
+
+#[derive(Clone, Copy)]
+struct Facts {
+    grant: Grant,
+    /// Equal for all attempts at one operation, and only for them.
+    seed: ([u8; 32], [u8; Fingerprint::LEN]),
+}
+
+impl Attempt {
+    /// An attempt that nothing protects, until the engine fills it.
+    pub fn unprotected() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Tells the handler what its claim was granted. Only the first call counts.
+    pub(crate) fn fill(&self, grant: Grant, key: &StorageKey, fingerprint: &Fingerprint) {
+        let mut digest = [0; Fingerprint::LEN];
+        digest.copy_from_slice(fingerprint.as_bytes());
+        // An extractor that asked before the claim made the slot random; it stays as it told.
+        let _ = self.0.set(Facts {
+            grant,
+            seed: (*key.as_bytes(), digest),
+        });
+    }
+
+    fn facts(&self) -> &Facts {
+        self.0.get_or_init(|| Facts {
+            grant: Grant {
+                fence: Fence::new(0),
+                attempt: 1,
+            },
+            seed: (rand::random(), [0; Fingerprint::LEN]),
+        })
+    }
+
+    /// 1 for the first attempt; more after a release or a takeover.
+    pub fn number(&self) -> u32 {
+        self.facts().grant.attempt
+    }
+
+    /// A number larger than that of every earlier attempt. A downstream that remembers the
+    /// largest it saw can refuse an attempt that was replaced.
+    pub fn fence(&self) -> u64 {
+        self.facts().grant.fence.get()
+    }
+
+    /// A key for the next service, named `label`: 64 hexadecimal digits, equal for all attempts at
+    /// this operation and different for any other operation, also under the same client key.
+    pub fn downstream_key(&self, label: &str) -> String {
+        use fmt::Write;
+
+        let (id, fingerprint) = &self.facts().seed;
+        let mut hash = Sha256::new();
+        hash.update(b"idem-down\x00\x01");
+        prefixed(&mut hash, id);
+        prefixed(&mut hash, fingerprint);
+        prefixed(&mut hash, label.as_bytes());
+        let mut text = String::with_capacity(64);
+        for byte in hash.finalize() {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.get() {
+            Some(facts) => write!(f, "Attempt({})", facts.grant.attempt),
+            None => f.write_str("Attempt(unprotected)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Caller, IdempotencyKey, KeyRules, RequestHead};
+
+    fn attempt(number: u32, body: &[u8]) -> Attempt {
+        let key = IdempotencyKey::parse(
+            b"8e03978e-40d5-43e8-bc93-6894a57f9324",
+            &KeyRules::default(),
+        );
+        let id = StorageKey::derive(
+            "payments",
+            &Caller::User("user_7".into()),
+            "POST /v1/accounts/{id}/payments",
+            &key.expect("valid"),
+        );
+        let head = RequestHead::new("POST", "/v1/accounts/42/payments")
+            .with_content_type(b"application/json");
+        let attempt = Attempt::unprotected();
+        let grant = Grant {
+            fence: Fence::new(u64::from(number) * 10),
+            attempt: number,
+        };
+        attempt.fill(grant, &id, &Fingerprint::of(&head, body));
+        attempt
+    }
+
+    /// A downstream remembers these keys: a change would let a takeover charge a second time.
+    #[test]
+    fn downstream_keys_match_their_pinned_vector() {
+        assert_eq!(
+            attempt(1, br#"{"amount":100}"#).downstream_key("charge"),
+            "c9c78fb080f70cdcbccb29889dc6a06a0e04bfb5512a54786a40e7d1ccb60b87"
+        );
+    }
+
+    #[test]
+    fn a_takeover_uses_the_key_of_its_predecessor_with_a_larger_fence() {
+        let (first, second) = (attempt(1, b"{}"), attempt(2, b"{}"));
+        assert_eq!(
+            first.downstream_key("charge"),
+            second.downstream_key("charge")
+        );
+        assert!(first.fence() < second.fence());
+        assert_eq!((first.number(), second.number()), (1, 2));
+    }
+
+    #[test]
+    fn another_operation_under_the_same_client_key_has_another_downstream_key() {
+        let (first, other) = (attempt(1, b"{}"), attempt(1, b"[]"));
+        assert_ne!(
+            first.downstream_key("charge"),
+            other.downstream_key("charge")
+        );
+    }
+
+    #[test]
+    fn unprotected_attempts_never_share_a_key() {
+        let keys = [(); 2].map(|()| Attempt::unprotected().downstream_key("charge"));
+        assert_ne!(keys[0], keys[1]);
+    }
+}

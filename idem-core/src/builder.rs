@@ -1,0 +1,326 @@
+//! How an engine is configured, once for all its handlers.
+//!
+//! Every setting has a default that is safe in production. What can be wrong is found by
+//! [`Builder::build`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::runtime::Handle;
+
+use crate::{
+    adapter::{Adapter, Callers, Render, Renderer},
+    engine::{Engine, Settings, StoreDown},
+    error::ConfigError,
+    headers::{HeaderRules, may_be_kept},
+    key::{DEFAULT_MAX_KEY_LEN, KeyFormat},
+    lease::{Keeper, KeeperOptions},
+    live::WaiterLimits,
+    observe::{Observer, Observers},
+    policy::{Defaults, OnLapse, Required},
+    rejection::{DEFAULT_PROBLEM_BASE, Rejection},
+    scope::IntoCaller,
+    store::Store,
+};
+
+/// The header that marks a replay.
+pub const DEFAULT_MARKER: &str = "idempotent-replayed";
+
+/// Configures an engine. An adapter's `Idempotency::builder(store)` makes one.
+///
+/// What an attribute says about its handler wins over what is set here.
+#[must_use]
+pub struct Builder<A: Adapter> {
+    store: Arc<dyn Store>,
+    settings: Settings,
+    keeper: KeeperOptions,
+    callers: Callers<A>,
+    renderer: Option<Renderer<A>>,
+    observers: Vec<Arc<dyn Observer>>,
+    error: Option<ConfigError>,
+}
+
+impl<A: Adapter> Builder<A> {
+    /// Starts from the defaults.
+    pub fn new(store: impl Store) -> Self {
+        let store_timeout = Duration::from_secs(1);
+        Self {
+            store: Arc::new(store),
+            settings: Settings {
+                namespace: "".into(),
+                defaults: Defaults::default(),
+                max_key_len: DEFAULT_MAX_KEY_LEN,
+                max_request_body: None,
+                max_stored_body: 256 * 1024,
+                max_stored_headers: 16 * 1024,
+                waiters: WaiterLimits {
+                    per_key: 16,
+                    total: 1_024,
+                },
+                headers: HeaderRules::default(),
+                marker: DEFAULT_MARKER.into(),
+                problem_base: DEFAULT_PROBLEM_BASE.into(),
+                store_timeout,
+                store_down: StoreDown::Reject,
+            },
+            keeper: KeeperOptions {
+                max_execution: Duration::from_mins(10),
+                store_timeout,
+                purge_every: Duration::from_mins(1),
+                runtime: None,
+            },
+            callers: Callers::default(),
+            renderer: None,
+            observers: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Keeps the records of this engine apart from those of others in the same store; empty by
+    /// default. One namespace is one store: a key that is used in two regions is two operations.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.settings.namespace = namespace.into();
+        self
+    }
+
+    /// Registers the resolver of a scope. `"user"` replaces the one that reads
+    /// [`Principal`](crate::Principal).
+    ///
+    /// It must give a stable identity, never a token: a refreshed token would be a new caller.
+    pub fn scope<C: IntoCaller>(
+        mut self,
+        name: &str,
+        resolver: impl Fn(&A::Parts) -> C + Send + Sync + 'static,
+    ) -> Self {
+        if !self.callers.add(name, resolver) {
+            self.error
+                .get_or_insert(ConfigError::DuplicateScope { name: name.into() });
+        }
+        self
+    }
+
+    /// The life of a completed record, from its completion; 24 h by default.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.settings.defaults.ttl = ttl;
+        self
+    }
+
+    /// How long a claim lives unrenewed; 30 s by default. It is renewed each third of it, so this
+    /// is how long a key stays blocked after its process died.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.defaults.lease = lease;
+        self
+    }
+
+    /// How long a request waits for a running one with the same key; by default it does not, and
+    /// is refused at once.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.settings.defaults.wait = Some(wait);
+        self
+    }
+
+    /// Which requests must carry a key; none by default.
+    pub fn required(mut self, required: Required) -> Self {
+        self.settings.defaults.required = required;
+        self
+    }
+
+    /// The header that carries the key; `Idempotency-Key` by default.
+    pub fn header(mut self, name: &str) -> Self {
+        self.settings.defaults.header = self.header_name("header", name);
+        self
+    }
+
+    /// The form that keys must have; any by default.
+    pub fn key_format(mut self, format: KeyFormat) -> Self {
+        self.settings.defaults.key_format = format;
+        self
+    }
+
+    /// What happens to a key whose owner is gone; it is taken over by default.
+    pub fn on_lapse(mut self, on_lapse: OnLapse) -> Self {
+        self.settings.defaults.on_lapse = on_lapse;
+        self
+    }
+
+    /// The longest key, in bytes; 255 by default.
+    pub fn max_key_len(mut self, bytes: usize) -> Self {
+        self.settings.max_key_len = bytes;
+        self
+    }
+
+    /// The longest request body, in bytes. By default as long as the handler accepts without a
+    /// key, or 16 MiB where the application took that limit away; it can only be lowered.
+    pub fn max_request_body(mut self, bytes: u64) -> Self {
+        self.settings.max_request_body = Some(bytes);
+        self
+    }
+
+    /// The longest response body that is stored, in bytes; 256 KiB by default. A longer one is
+    /// sent and not stored: a retry is told that the operation is done.
+    pub fn max_stored_body(mut self, bytes: usize) -> Self {
+        self.settings.max_stored_body = bytes;
+        self
+    }
+
+    /// The most bytes of response headers that are stored; 16 KiB by default. Beyond that only
+    /// `Location` is kept, and no body.
+    pub fn max_stored_headers(mut self, bytes: usize) -> Self {
+        self.settings.max_stored_headers = bytes;
+        self
+    }
+
+    /// How many requests may wait for one key, and for all keys; 16 and 1 024 by default.
+    pub fn max_waiters(mut self, per_key: usize, total: usize) -> Self {
+        self.settings.waiters = WaiterLimits { per_key, total };
+        self
+    }
+
+    /// Stores and replays a header that is not kept by default, such as `Set-Cookie`.
+    pub fn keep_header(mut self, name: &str) -> Self {
+        let name = self.header_name("keep_header", name);
+        if !may_be_kept(&name) {
+            self.error.get_or_insert(ConfigError::Invalid {
+                setting: "keep_header",
+                expected: "a header that does not belong to one connection or message",
+            });
+        }
+        self.settings.headers.kept.push(name);
+        self
+    }
+
+    /// Does not store a header that is kept by default.
+    pub fn drop_header(mut self, name: &str) -> Self {
+        let name = self.header_name("drop_header", name);
+        self.settings.headers.dropped.push(name);
+        self
+    }
+
+    /// The header that marks a replay; `Idempotent-Replayed` by default. Its value is `true`.
+    pub fn replay_marker(mut self, name: &str) -> Self {
+        self.settings.marker = self.header_name("replay_marker", name);
+        self
+    }
+
+    /// What the `type` of a problem document starts with; the code follows it.
+    pub fn problem_base(mut self, base: &str) -> Self {
+        if base.parse::<http::Uri>().is_err() {
+            self.error.get_or_insert(ConfigError::Invalid {
+                setting: "problem_base",
+                expected: "a URI",
+            });
+        }
+        self.settings.problem_base = base.into();
+        self
+    }
+
+    /// Answers refusals in the application's own words instead of with a problem document.
+    ///
+    /// The answer should keep [`Rejection::retry_after`], by which clients tell what to repeat.
+    pub fn reject_with<R>(
+        mut self,
+        render: impl Fn(&Rejection, &A::Parts) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Render<R>,
+    {
+        self.renderer = Some(Arc::new(move |rejection, parts| {
+            A::render(render(rejection, parts))
+        }));
+        self
+    }
+
+    /// Hears every event, beside the log and the counts.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// The longest wait for one answer of the store; 1 s by default. A claim is tried three times
+    /// within it.
+    pub fn store_timeout(mut self, limit: Duration) -> Self {
+        self.settings.store_timeout = limit;
+        self.keeper.store_timeout = limit;
+        self
+    }
+
+    /// What happens to keyed requests while the store is down; they are refused by default.
+    pub fn on_store_down(mut self, store_down: StoreDown) -> Self {
+        self.settings.store_down = store_down;
+        self
+    }
+
+    /// How long a handler's lease is renewed; 10 min by default. After that it lapses.
+    pub fn max_execution(mut self, limit: Duration) -> Self {
+        self.keeper.max_execution = limit;
+        self
+    }
+
+    /// How often expired records are dropped from the store; 60 s by default.
+    pub fn purge_every(mut self, interval: Duration) -> Self {
+        self.keeper.purge_every = interval;
+        self
+    }
+
+    /// Renews leases on this runtime instead of on a thread of its own.
+    ///
+    /// For tests that pause tokio's clock, which is a clock for each runtime. In production a
+    /// handler that blocks this runtime would lose its lease.
+    pub fn renew_on(mut self, runtime: Handle) -> Self {
+        self.keeper.runtime = Some(runtime);
+        self
+    }
+
+    /// Builds the engine.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first setting that is wrong, and says what would be right.
+    pub fn build(self) -> Result<A, ConfigError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let defaults = &self.settings.defaults;
+        let durations = [
+            ("ttl", defaults.ttl),
+            ("lease", defaults.lease),
+            ("wait", defaults.wait.unwrap_or(Duration::MAX)),
+            ("store_timeout", self.settings.store_timeout),
+            ("max_execution", self.keeper.max_execution),
+            ("purge_every", self.keeper.purge_every),
+        ];
+        if let Some((setting, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
+            return Err(ConfigError::Zero { setting });
+        }
+        if self.settings.max_key_len == 0 {
+            return Err(ConfigError::Zero {
+                setting: "max_key_len",
+            });
+        }
+        let observers = Arc::new(Observers::new(self.observers));
+        let keeper = Keeper::new(Arc::clone(&self.store), Arc::clone(&observers), self.keeper);
+        let engine = Engine::new(self.store, self.settings, keeper, observers);
+        Ok(A::install(engine, self.callers, self.renderer))
+    }
+
+    /// Checks a header name and puts it into lower case, in which headers are compared.
+    fn header_name(&mut self, setting: &'static str, name: &str) -> Box<str> {
+        if let Ok(name) = http::HeaderName::try_from(name) {
+            name.as_str().into()
+        } else {
+            self.error.get_or_insert(ConfigError::Invalid {
+                setting,
+                expected: "the name of a header",
+            });
+            name.into()
+        }
+    }
+}
+
+impl<A: Adapter> fmt::Debug for Builder<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("store", &self.store)
+            .field("settings", &self.settings)
+            .field("callers", &self.callers)
+            .finish_non_exhaustive()
+    }
+}

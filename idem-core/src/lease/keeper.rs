@@ -1,0 +1,386 @@
+//! The lease keeper: one thread that renews every live lease of an engine.
+//!
+//! It has its own runtime and its own store connection, so that a handler which blocks every
+//! worker of the application keeps its lease all the same. It sleeps until the next lease is due;
+//! an engine whose handlers are faster than a third of their lease never wakes it for one.
+//!
+//! It also purges expired records now and then, as long as there may be some.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{Held, renewal_interval};
+use crate::{
+    error::StoreError,
+    observe::{EventKind, Observers},
+    store::{LeaseRef, Renewal, Store},
+};
+
+/// How many expired records are dropped in one call.
+const PURGE_BATCH: u32 = 1_000;
+
+/// The settings of a keeper.
+#[derive(Debug, Clone)]
+pub(crate) struct KeeperOptions {
+    /// After this time a lease is not renewed any more.
+    pub(crate) max_execution: Duration,
+    /// The longest wait for an answer of the store.
+    pub(crate) store_timeout: Duration,
+    /// How often expired records are dropped.
+    pub(crate) purge_every: Duration,
+    /// A runtime to run on instead of a thread, for tests that pause its clock.
+    pub(crate) runtime: Option<Handle>,
+}
+
+/// Renews the leases that it is told to hold.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    started: AtomicBool,
+    runtime: Option<Handle>,
+}
+
+struct Shared {
+    store: Arc<dyn Store>,
+    observers: Arc<Observers>,
+    options: KeeperOptions,
+    schedule: Mutex<Schedule>,
+    wake: Notify,
+}
+
+/// What is due when. Behind a lock that is held for a few operations and never across an await.
+#[derive(Default)]
+struct Schedule {
+    live: HashMap<u64, Kept>,
+    due: BTreeSet<(Instant, u64)>,
+    next_id: u64,
+    purge: Option<Purge>,
+    sleeps_until: Option<Instant>,
+    closed: bool,
+}
+
+struct Kept {
+    held: Arc<Held>,
+    due: Instant,
+    since: Instant,
+}
+
+/// Expired records are dropped at `due` and again, until none can be left after `until`.
+struct Purge {
+    due: Instant,
+    until: Instant,
+}
+
+impl Schedule {
+    fn next(&self) -> Option<Instant> {
+        let lease = self.due.first().map(|(due, _)| *due);
+        let purge = self.purge.as_ref().map(|purge| purge.due);
+        lease.into_iter().chain(purge).min()
+    }
+
+    fn reschedule(&mut self, id: u64, due: Instant) {
+        if let Some(kept) = self.live.get_mut(&id) {
+            self.due.remove(&(kept.due, id));
+            kept.due = due;
+            self.due.insert((due, id));
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Kept> {
+        let kept = self.live.remove(&id)?;
+        self.due.remove(&(kept.due, id));
+        Some(kept)
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        observers: Arc<Observers>,
+        options: KeeperOptions,
+    ) -> Self {
+        let runtime = options.runtime.clone();
+        let shared = Shared {
+            store,
+            observers,
+            options,
+            schedule: Mutex::default(),
+            wake: Notify::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            started: AtomicBool::new(false),
+            runtime,
+        }
+    }
+
+    /// Renews the claim, which was sent at `sent`, until [`let_go`](Self::let_go).
+    pub(super) fn hold(&self, held: Arc<Held>, sent: Instant) -> u64 {
+        let due = sent + renewal_interval(held.ticket.policy.lease);
+        let mut schedule = self.shared.schedule();
+        let id = schedule.next_id;
+        schedule.next_id += 1;
+        schedule.live.insert(
+            id,
+            Kept {
+                held,
+                due,
+                since: sent,
+            },
+        );
+        schedule.due.insert((due, id));
+        self.wake_for(schedule, due);
+        if !self.started.swap(true, Ordering::AcqRel) {
+            self.start();
+        }
+        id
+    }
+
+    pub(super) fn let_go(&self, id: u64) {
+        let mut schedule = self.shared.schedule();
+        let Some(kept) = schedule.remove(id) else {
+            return;
+        };
+        let every = self.shared.options.purge_every;
+        let policy = &kept.held.ticket.policy;
+        let until = Instant::now() + policy.ttl.max(policy.lease) + every;
+        if let Some(purge) = &mut schedule.purge {
+            purge.until = purge.until.max(until);
+        } else {
+            let due = Instant::now() + every;
+            schedule.purge = Some(Purge { due, until });
+            self.wake_for(schedule, due);
+        }
+    }
+
+    /// Wakes the keeper if it would sleep past `due`.
+    fn wake_for(&self, schedule: MutexGuard<'_, Schedule>, due: Instant) {
+        let wake = schedule.sleeps_until.is_none_or(|until| due < until);
+        drop(schedule);
+        if wake {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    fn start(&self) {
+        let shared = Arc::clone(&self.shared);
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(shared.run());
+            return;
+        }
+        let started = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .and_then(|runtime| {
+                std::thread::Builder::new()
+                    .name("idem-keeper".into())
+                    .spawn(move || runtime.block_on(shared.run()))
+            });
+        if let Err(error) = started {
+            // Claims stay correct, they are only not renewed; the next one tries again.
+            self.started.store(false, Ordering::Release);
+            tracing::error!(%error, "lease keeper did not start, leases are not renewed");
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.schedule().closed = true;
+        self.shared.wake.notify_one();
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let live = self.shared.schedule().live.len();
+        f.debug_struct("Keeper")
+            .field("live", &live)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// The lock guards plain data that every critical section leaves whole.
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut connection = None;
+        loop {
+            let next = {
+                let mut schedule = self.schedule();
+                if schedule.closed {
+                    return;
+                }
+                schedule.sleeps_until = schedule.next();
+                schedule.sleeps_until
+            };
+            match next {
+                None => self.wake.notified().await,
+                Some(due) => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = sleep_until(due) => self.work(&mut connection).await,
+                },
+            }
+        }
+    }
+
+    async fn work(&self, connection: &mut Option<Arc<dyn Store>>) {
+        if connection.is_none() {
+            // Without a connection of our own we share the application's, and try again.
+            match self.call(self.store.reopen()).await {
+                Ok(store) => *connection = Some(store),
+                Err(error) => tracing::warn!(%error, "lease keeper has no connection of its own"),
+            }
+        }
+        let store = connection.as_ref().unwrap_or(&self.store);
+        self.renew(&**store).await;
+        self.purge(&**store).await;
+    }
+
+    async fn renew(&self, store: &dyn Store) {
+        let sent = Instant::now();
+        let due = self.take_due(sent);
+        if due.is_empty() {
+            return;
+        }
+        let leases: Vec<LeaseRef<'_>> = due
+            .iter()
+            .map(|(_, held)| held.ticket.lease(Some(held.grant)))
+            .collect();
+        match self.call(store.renew(&leases)).await {
+            Ok(answers) => {
+                let lost = self.note(sent, &due, &answers);
+                lost.for_each(|held| self.tell(held, EventKind::LeaseLost));
+            }
+            Err(error) => {
+                self.retry(&due);
+                for (_, held) in &due {
+                    self.tell(held, EventKind::RenewalFailed { error: &error });
+                }
+            }
+        }
+    }
+
+    /// Schedules what was renewed, drops what was not, and gives the leases that were lost.
+    fn note<'a>(
+        &self,
+        sent: Instant,
+        due: &'a [(u64, Arc<Held>)],
+        answers: &'a [Renewal],
+    ) -> impl Iterator<Item = &'a Held> {
+        let mut schedule = self.schedule();
+        let mut lost = Vec::new();
+        for ((id, held), renewal) in due.iter().zip(answers) {
+            match renewal {
+                Renewal::Renewed { .. } => {
+                    schedule.reschedule(*id, sent + renewal_interval(held.ticket.policy.lease));
+                }
+                // The attempt ended while we asked.
+                Renewal::Ended => drop(schedule.remove(*id)),
+                Renewal::Superseded | Renewal::Gone => {
+                    if schedule.remove(*id).is_some() && !held.is_settling() {
+                        lost.push(&**held);
+                    }
+                }
+            }
+        }
+        lost.into_iter()
+    }
+
+    fn retry(&self, due: &[(u64, Arc<Held>)]) {
+        let now = Instant::now();
+        let mut schedule = self.schedule();
+        for (id, held) in due {
+            let again = (held.ticket.policy.lease / 10).min(Duration::from_secs(1));
+            schedule.reschedule(*id, now + again);
+        }
+    }
+
+    /// The leases to renew now: those that are due, without those that outlived `max_execution`.
+    fn take_due(&self, now: Instant) -> Vec<(u64, Arc<Held>)> {
+        let mut renewed = Vec::new();
+        let mut told = Vec::new();
+        let mut schedule = self.schedule();
+        let due = schedule.due.iter().take_while(|(due, _)| *due <= now);
+        let ids: Vec<u64> = due.map(|(_, id)| *id).collect();
+        for id in ids {
+            let Some(kept) = schedule.live.get(&id) else {
+                continue;
+            };
+            let held = Arc::clone(&kept.held);
+            let by = now.duration_since(kept.due);
+            if now.duration_since(kept.since) >= self.options.max_execution {
+                schedule.remove(id);
+                told.push((held, EventKind::RenewalEnded));
+                continue;
+            }
+            if by >= renewal_interval(held.ticket.policy.lease) {
+                told.push((Arc::clone(&held), EventKind::RenewalLate { by }));
+            }
+            renewed.push((id, held));
+        }
+        drop(schedule);
+        for (held, kind) in told {
+            self.tell(&held, kind);
+        }
+        renewed
+    }
+
+    async fn purge(&self, store: &dyn Store) {
+        let now = Instant::now();
+        if self
+            .schedule()
+            .purge
+            .as_ref()
+            .is_none_or(|purge| purge.due > now)
+        {
+            return;
+        }
+        loop {
+            match self.call(store.purge(PURGE_BATCH)).await {
+                Ok(found) if found >= u64::from(PURGE_BATCH) => {}
+                Ok(_) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "expired records not purged, will retry");
+                    break;
+                }
+            }
+        }
+        let mut schedule = self.schedule();
+        let again = schedule.purge.take().filter(|purge| purge.until > now);
+        schedule.purge = again.map(|purge| Purge {
+            due: now + self.options.purge_every,
+            ..purge
+        });
+    }
+
+    async fn call<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let limit = self.options.store_timeout;
+        timeout(limit, call)
+            .await
+            .unwrap_or(Err(StoreError::TimedOut { limit }))
+    }
+
+    fn tell(&self, held: &Held, kind: EventKind<'_>) {
+        self.observers
+            .tell(held.ticket.operation(), Some(held.ticket.id), kind);
+    }
+}

@@ -1,0 +1,297 @@
+//! How one handler is protected, and where its unwritten values come from.
+//!
+//! A [`Policy`] is built in a constant by the attribute. What it leaves open is taken from the
+//! engine's [`Defaults`]; only where the engine sets nothing either do the values of this file
+//! hold. Nothing here decides anything about a request.
+
+use std::time::Duration;
+
+use crate::{key::KeyFormat, scope::Scope};
+
+/// The life of a completed record, from its completion: 24 hours.
+pub const DEFAULT_TTL: Duration = Duration::from_hours(24);
+/// How long a claim lives unrenewed: 30 seconds.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+/// The header that carries the key, in lower case.
+pub const DEFAULT_HEADER: &str = "idempotency-key";
+
+/// What the attribute says about one handler. Built in a constant; each setter is one argument.
+///
+/// # Examples
+/// ```
+/// use idem_core::{Policy, Scope};
+/// use std::time::Duration;
+///
+/// const POLICY: &Policy = &Policy::new("shop::create_payment")
+///     .scope(Scope::User)
+///     .ttl(Duration::from_secs(86_400));
+/// assert_eq!(POLICY.name(), "shop::create_payment");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Policy {
+    name: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) required: Option<Required>,
+    pub(crate) header: Option<&'static str>,
+    pub(crate) key_format: Option<KeyFormat>,
+    pub(crate) operation: Option<&'static str>,
+    pub(crate) on_lapse: Option<OnLapse>,
+}
+
+impl Policy {
+    /// A policy that leaves everything to the engine. `name` is the path of the handler, for logs.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            scope: Scope::User,
+            ttl: None,
+            lease: None,
+            wait: None,
+            required: None,
+            header: None,
+            key_format: None,
+            operation: None,
+            on_lapse: None,
+        }
+    }
+
+    /// The path of the handler.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Sets the namespace in which a key is unique.
+    #[must_use]
+    pub const fn scope(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// Sets the life of a completed record, from its completion.
+    ///
+    /// # Panics
+    /// If it is zero. In a constant, where the attribute puts it, that is a compile error.
+    #[must_use]
+    pub const fn ttl(self, ttl: Duration) -> Self {
+        Self {
+            ttl: Some(nonzero(ttl)),
+            ..self
+        }
+    }
+
+    /// Sets how long a claim lives unrenewed.
+    ///
+    /// # Panics
+    /// If it is zero, as [`ttl`](Self::ttl).
+    #[must_use]
+    pub const fn lease(self, lease: Duration) -> Self {
+        Self {
+            lease: Some(nonzero(lease)),
+            ..self
+        }
+    }
+
+    /// Waits this long for a running request with the same key, instead of refusing at once.
+    ///
+    /// # Panics
+    /// If it is zero, as [`ttl`](Self::ttl).
+    #[must_use]
+    pub const fn wait(self, wait: Duration) -> Self {
+        Self {
+            wait: Some(nonzero(wait)),
+            ..self
+        }
+    }
+
+    /// Refuses requests without a key.
+    #[must_use]
+    pub const fn required(self, required: Required) -> Self {
+        Self {
+            required: Some(required),
+            ..self
+        }
+    }
+
+    /// Reads the key from another header. `name` is in lower case.
+    #[must_use]
+    pub const fn header(self, name: &'static str) -> Self {
+        Self {
+            header: Some(name),
+            ..self
+        }
+    }
+
+    /// Refuses keys of another form.
+    #[must_use]
+    pub const fn key_format(self, format: KeyFormat) -> Self {
+        Self {
+            key_format: Some(format),
+            ..self
+        }
+    }
+
+    /// Names the operation, so that its records survive a change of the route.
+    #[must_use]
+    pub const fn operation(self, operation: &'static str) -> Self {
+        Self {
+            operation: Some(operation),
+            ..self
+        }
+    }
+
+    /// Says what happens to a key whose owner is gone.
+    #[must_use]
+    pub const fn on_lapse(self, on_lapse: OnLapse) -> Self {
+        Self {
+            on_lapse: Some(on_lapse),
+            ..self
+        }
+    }
+
+    /// Fills what the handler left open.
+    pub(crate) fn effective(&self, defaults: &Defaults) -> Effective {
+        Effective {
+            ttl: self.ttl.unwrap_or(defaults.ttl),
+            lease: self.lease.unwrap_or(defaults.lease),
+            wait: self.wait.or(defaults.wait),
+            on_lapse: self.on_lapse.unwrap_or(defaults.on_lapse),
+        }
+    }
+}
+
+/// Passes a duration that is longer than zero.
+///
+/// # Panics
+/// If it is zero. In a constant that is a compile error at the expression.
+pub const fn nonzero(duration: Duration) -> Duration {
+    assert!(!duration.is_zero(), "the duration must be longer than zero");
+    duration
+}
+
+/// Which requests without a key are refused with 400 `key-missing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Required {
+    /// None: a request without a key runs unprotected and is counted.
+    #[default]
+    Never,
+    /// POST and PATCH, the methods that are not idempotent by themselves.
+    Creating,
+    /// Every method but GET, HEAD, OPTIONS and TRACE.
+    Any,
+}
+
+impl Required {
+    /// Whether a request with this unsafe `method` must carry a key.
+    pub(crate) fn demands(self, method: &str) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Creating => matches!(method, "POST" | "PATCH"),
+            Self::Any => true,
+        }
+    }
+}
+
+/// What happens to a key whose owner's lease ran out without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLapse {
+    /// The next equal request runs the handler again, with a larger fence.
+    #[default]
+    Takeover,
+    /// Nothing runs until somebody decides; answered with 409 `outcome-unknown`.
+    Unknown,
+}
+
+/// What a handler that returned is worth, said by the handler itself in a response extension.
+///
+/// # Examples
+/// ```
+/// use idem_core::Outcome;
+///
+/// // In axum: `(Extension(Outcome::Release), StatusCode::CONFLICT).into_response()`
+/// assert_ne!(Outcome::Keep, Outcome::Release);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Store the answer and replay it, whatever its status.
+    Keep,
+    /// Store nothing and let the next equal request run. The key stays bound to its fingerprint.
+    Release,
+    /// Store nothing and forget the key: the next request with it may be any.
+    Forget,
+    /// Nobody knows whether the effect happened: nothing runs until somebody decides.
+    Unknown,
+}
+
+/// What holds for every handler that does not say otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Defaults {
+    pub(crate) ttl: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) required: Required,
+    pub(crate) header: Box<str>,
+    pub(crate) key_format: KeyFormat,
+    pub(crate) on_lapse: OnLapse,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            ttl: DEFAULT_TTL,
+            lease: DEFAULT_LEASE,
+            wait: None,
+            required: Required::Never,
+            header: DEFAULT_HEADER.into(),
+            key_format: KeyFormat::Any,
+            on_lapse: OnLapse::Takeover,
+        }
+    }
+}
+
+/// The values that hold for one request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effective {
+    pub(crate) ttl: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) on_lapse: OnLapse,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_wins_over_the_engine_and_the_engine_over_the_default() {
+        let silent = Policy::new("h");
+        let written = silent
+            .ttl(Duration::from_secs(1))
+            .on_lapse(OnLapse::Unknown);
+        let defaults = Defaults {
+            ttl: Duration::from_secs(2),
+            ..Defaults::default()
+        };
+
+        assert_eq!(silent.effective(&Defaults::default()).ttl, DEFAULT_TTL);
+        assert_eq!(silent.effective(&defaults).ttl, Duration::from_secs(2));
+        assert_eq!(written.effective(&defaults).ttl, Duration::from_secs(1));
+        assert_eq!(written.effective(&defaults).on_lapse, OnLapse::Unknown);
+    }
+
+    #[test]
+    fn required_asks_only_the_methods_it_names() {
+        for (required, method, demanded) in [
+            (Required::Never, "POST", false),
+            (Required::Creating, "POST", true),
+            (Required::Creating, "PATCH", true),
+            (Required::Creating, "PUT", false),
+            (Required::Creating, "DELETE", false),
+            (Required::Any, "PUT", true),
+            (Required::Any, "QUERY", true),
+        ] {
+            assert_eq!(required.demands(method), demanded, "{required:?} {method}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The `#[idempotent]` attribute.
+//!
+//! Use it through `idem-axum`, which re-exports [`macro@idempotent_axum`] as `idempotent`, beside
+//! the types that its expansion names. There is one macro for each framework, named after it; they
+//! differ only in whose adapter they call.
+//!
+//! The macro is a pipeline of pure functions: `args` reads the arguments, `handler` takes the
+//! function apart, `expand` writes the new one.
+
+mod args;
+mod diagnostics;
+mod duration;
+mod expand;
+mod handler;
+
+use proc_macro::TokenStream;
+
+use crate::expand::Framework;
+
+/// Makes an axum handler safe to repeat.
+///
+/// A request with an `Idempotency-Key` runs the handler once; every later request with the same key
+/// is answered with the first answer. A request without a key is handled as if the attribute were
+/// not there.
+///
+/// ```ignore
+/// // Not compiled here: `idem-axum` depends on this crate. Its documentation has a whole program.
+/// #[idempotent(scope = "user", ttl = "24h")]
+/// async fn create_payment(
+///     State(app): State<App>,
+///     user: AuthUser,
+///     Json(body): Json<NewPayment>,
+/// ) -> Result<(StatusCode, Json<Payment>), AppError> {
+///     app.pay(user, body).await
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// All are optional. What is not written is the engine's choice; the default is what the engine
+/// chooses unless it is told otherwise.
+///
+/// | argument | meaning | default |
+/// |---|---|---|
+/// | `scope = "user"` | Within what a key is unique. `"user"`: the operation and the caller. `"endpoint"`: the operation alone, shared by all callers. Any other name: a resolver registered on the engine. | `"user"` |
+/// | `ttl = "24h"` | How long a completed record is replayed. | `24h` |
+/// | `lease = "30s"` | How long a claim lives unless it is renewed. | `30s` |
+/// | `wait = "10s"` | How long a request waits for one with the same key that is still running. | no wait: 409 |
+/// | `required` | A POST or PATCH without a key is refused with 400; with `required = "any"`, any method that is not safe. | a key is optional |
+/// | `header = "X-Event-Id"` | The header that carries the key. | `Idempotency-Key` |
+/// | `key_format = "uuid"` | A key that is no UUID is refused with 400. | any key |
+/// | `operation = "payments.create"` | A name for what the handler does. Records found by it survive a change of the route. | method and route |
+/// | `on_lapse = "unknown"` | What follows an attempt that never ended. `"takeover"`: the next request runs the handler again. `"unknown"`: it is answered `outcome-unknown`, until someone decides. | `"takeover"` |
+/// | `crate = "my_idem"` | Where the adapter is, for a renamed or re-exported crate. | `::idem_axum` |
+///
+/// A duration is a number and one of the units `ms`, `s`, `m`, `h` and `d`, at most `36500d`, or a
+/// constant expression of type [`Duration`](std::time::Duration). It must be longer than zero;
+/// both forms are checked when the handler is compiled.
+///
+/// # Handlers
+///
+/// Any free `async fn` that is an axum handler can have the attribute: with up to 16 arguments, with
+/// type and const parameters, and with any return type that is a response. Not supported are
+/// `impl Trait` and `#[cfg]` in the arguments, and functions in an `impl` block.
+///
+/// The function that other code sees takes one argument and returns a `Response`, so it can be
+/// routed as before, but not called directly. Inside the body its name still means the handler.
+///
+/// # Other attributes
+///
+/// Those that need the signature as it was written go above: `#[utoipa::path]`. All others go
+/// below, where they apply to the handler itself and run only when it runs: `#[debug_handler]`,
+/// `#[tracing::instrument]`. Documentation, lint levels, `#[deprecated]` and `#[must_use]` can
+/// stand on either side.
+///
+/// ```ignore
+/// #[utoipa::path(post, path = "/payments")]
+/// #[idempotent(scope = "user")]
+/// #[axum::debug_handler]
+/// #[tracing::instrument(skip_all)]
+/// async fn create_payment(/* … */) { /* … */ }
+/// ```
+#[proc_macro_attribute]
+pub fn idempotent_axum(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::idempotent(Framework::Axum, args.into(), &item.into()).into()
+}

@@ -1,0 +1,6 @@
+use idem_axum::idempotent;
+
+#[idempotent(scope)]
+async fn create() {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use idem_axum::idempotent;
+
+trait Create {
+    #[idempotent]
+    async fn create();
+}
+
+fn main() {}

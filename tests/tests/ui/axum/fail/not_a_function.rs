@@ -1,0 +1,6 @@
+use idem_axum::idempotent;
+
+#[idempotent]
+pub struct Create;
+
+fn main() {}

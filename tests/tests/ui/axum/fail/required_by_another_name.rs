@@ -1,0 +1,6 @@
+use idem_axum::idempotent;
+
+#[idempotent(required = true)]
+async fn create() {}
+
+fn main() {}

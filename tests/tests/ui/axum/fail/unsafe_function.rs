@@ -1,0 +1,6 @@
+use idem_axum::idempotent;
+
+#[idempotent]
+async unsafe fn create() {}
+
+fn main() {}

@@ -1,0 +1,22 @@
+#![deny(warnings)]
+
+use axum::{Router, routing::post};
+use idem_axum::idempotent;
+
+/// Creates a payment.
+#[doc(alias = "pay")]
+#[must_use]
+#[deprecated]
+#[cfg_attr(all(), allow(clippy::all))]
+#[expect(unused_variables)]
+#[idempotent]
+async fn above(id: axum::extract::Path<u32>, body: String) {}
+
+#[cfg(any())]
+#[idempotent]
+async fn above(missing: Missing) {}
+
+#[expect(deprecated)]
+fn main() {
+    let _: Router = Router::new().route("/", post(above));
+}

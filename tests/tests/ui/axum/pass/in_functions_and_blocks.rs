@@ -1,0 +1,30 @@
+#![deny(warnings)]
+
+use axum::{Router, routing::post};
+use idem_axum::idempotent;
+
+fn routes<T: Default>(_: T) -> Router {
+    #[idempotent]
+    async fn create() {}
+
+    let inner = {
+        #[idempotent]
+        async fn create(body: String) -> String {
+            body
+        }
+        post(create)
+    };
+    Router::new().route("/", post(create)).route("/inner", inner)
+}
+
+#[idempotent]
+async fn countdown(body: String) -> String {
+    match body.strip_prefix('.') {
+        Some(rest) => Box::pin(countdown(rest.to_owned())).await,
+        None => body,
+    }
+}
+
+fn main() {
+    let _ = routes(0).route("/countdown", post(countdown));
+}

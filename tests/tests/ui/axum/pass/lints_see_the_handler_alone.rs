@@ -1,0 +1,30 @@
+#![deny(warnings)]
+
+use axum::extract::Path;
+use idem_axum::idempotent;
+
+#[idempotent(scope = "user")]
+#[expect(dead_code)]
+async fn not_used() {}
+
+#[idempotent(scope = "user")]
+#[expect(unused_variables)]
+async fn argument_not_used(Path(id): Path<u32>, body: String) -> String {
+    body
+}
+
+#[idempotent(scope = "user")]
+#[expect(unused_mut)]
+async fn not_mutated(mut body: String) -> String {
+    body
+}
+
+#[idempotent(scope = "user")]
+#[expect(non_snake_case)]
+async fn notSnakeCase(Body: String) -> String {
+    Body
+}
+
+fn main() {
+    let _ = (argument_not_used, not_mutated, notSnakeCase);
+}

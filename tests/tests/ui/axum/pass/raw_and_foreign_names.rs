@@ -1,0 +1,16 @@
+#![deny(warnings)]
+
+use axum::{Router, extract::Path, routing::post};
+use idem_axum::idempotent;
+
+#[idempotent]
+async fn r#type(Path(r#fn): Path<u32>, r#in: String) -> String {
+    format!("{} {}", r#fn, r#in)
+}
+
+#[idempotent]
+async fn zahlung_für_später() {}
+
+fn main() {
+    let _: Router = Router::new().route("/", post(r#type)).route("/2", post(zahlung_für_später));
+}

@@ -1,16 +1,18 @@
 //! The arguments of the attribute.
 //!
 //! Every argument is one row of [`ARGUMENTS`]: its name, an example for the messages, and the
-//! function that reads its value into [`Args`]. Names and values are checked here, types by the
-//! user's compiler.
+//! function that reads its value into [`Args`]. Names and values are checked by the macro, types
+//! by the user's compiler.
+
+mod given;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprLit, Lit, LitStr, Path, Result, Token};
+use syn::{Error, Expr, Path, Result, Token};
 
+use self::given::Given;
 use crate::diagnostics::Diagnostics;
-use crate::duration;
 
 /// What the attribute says; `None` leaves the choice to the engine.
 #[derive(Default)]
@@ -66,6 +68,7 @@ pub(crate) enum OnLapse {
 struct Argument {
     name: &'static str,
     example: &'static str,
+    /// Reads the value; fails if it is not one of this argument's.
     set: fn(&mut Args, &Given) -> Result<()>,
 }
 
@@ -144,7 +147,7 @@ impl Args {
     fn read_list(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {
         let mut seen = Vec::new();
         while !input.is_empty() {
-            match Given::parse(input) {
+            match input.parse::<Given>() {
                 Ok(given) => {
                     if let Err(error) = self.read(&given, &mut seen) {
                         diagnostics.push(error);
@@ -172,199 +175,6 @@ impl Args {
     }
 }
 
-/// One argument as it was written.
-struct Given {
-    argument: &'static Argument,
-    name: Ident,
-    value: Option<Expr>,
-}
-
-impl Given {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let Ok(name) = input.call(Ident::parse_any) else {
-            let message = format!("expected the name of an argument: {}", names());
-            return Err(input.error(message));
-        };
-        // Read before the name is looked up, so that an unknown argument is passed as a whole.
-        let value = value(&name, input);
-        let argument = ARGUMENTS
-            .iter()
-            .find(|argument| name == argument.name)
-            .ok_or_else(|| {
-                let message = format!("unknown argument `{name}`; expected one of {}", names());
-                Error::new(name.span(), message)
-            })?;
-        Ok(Self {
-            argument,
-            name,
-            value: value?,
-        })
-    }
-
-    /// The value, where one must be.
-    fn value(&self) -> Result<&Expr> {
-        self.value.as_ref().ok_or_else(|| {
-            let Argument { name, example, .. } = self.argument;
-            let message = format!("`{name}` needs a value, such as `{example}`");
-            Error::new(self.name.span(), message)
-        })
-    }
-
-    /// The value, where it must be text.
-    fn text(&self) -> Result<&LitStr> {
-        let value = self.value()?;
-        text(value).ok_or_else(|| {
-            let Argument { name, example, .. } = self.argument;
-            let message = format!("`{name}` takes text in quotes, such as `{example}`");
-            Error::new_spanned(value, message)
-        })
-    }
-
-    // Typed expressions over the handler's arguments will be a variant of `Scope`, made here.
-    fn scope(&self) -> Result<Scope> {
-        let value = self.value()?;
-        let Some(text) = text(value) else {
-            return Err(Error::new_spanned(value, unquoted_scope(value)));
-        };
-        let name = text.value();
-        match name.as_str() {
-            "user" => Ok(Scope::User),
-            "endpoint" => Ok(Scope::Endpoint),
-            _ if is_made_of(&name, "_-") => Ok(Scope::Named(name)),
-            _ if name.contains('+') => Err(Error::new(
-                text.span(),
-                format!("joined scopes such as `{name}` are not supported yet; write one name"),
-            )),
-            _ => Err(Error::new(
-                text.span(),
-                format!(
-                    "invalid scope `{name}`: expected `user`, `endpoint` or the name of a resolver"
-                ),
-            )),
-        }
-    }
-
-    fn time(&self) -> Result<Time> {
-        let value = self.value()?;
-        if let Some(text) = text(value) {
-            let duration = text.value();
-            return duration::parse(&duration)
-                .map(Time::Millis)
-                .map_err(|error| {
-                    let message = format!("invalid duration `{duration}`: {error}");
-                    Error::new(text.span(), message)
-                });
-        }
-        if let Expr::Lit(_) = value {
-            let Argument { name, example, .. } = self.argument;
-            let message = format!(
-                "`{name}` takes text in quotes, such as `{example}`, or a constant `Duration`"
-            );
-            return Err(Error::new_spanned(value, message));
-        }
-        Ok(Time::Constant(value.clone()))
-    }
-
-    fn required(&self) -> Result<Required> {
-        let Some(value) = &self.value else {
-            return Ok(Required::Creating);
-        };
-        match text(value).map(LitStr::value).as_deref() {
-            Some("any") => Ok(Required::Any),
-            _ => Err(Error::new_spanned(
-                value,
-                r#"`required` is written alone or as `required = "any"`"#,
-            )),
-        }
-    }
-
-    fn header(&self) -> Result<String> {
-        let text = self.text()?;
-        let name = text.value();
-        // A token of RFC 9110, section 5.6.2.
-        if is_made_of(&name, "!#$%&'*+-.^_`|~") {
-            return Ok(name.to_ascii_lowercase());
-        }
-        let message = format!(
-            "invalid header name `{name}`: expected letters, digits and `-`, such as `X-Event-Id`"
-        );
-        Err(Error::new(text.span(), message))
-    }
-
-    fn key_format(&self) -> Result<KeyFormat> {
-        let text = self.text()?;
-        match text.value().as_str() {
-            "uuid" => Ok(KeyFormat::Uuid),
-            other => {
-                let message = format!(r#"unknown key format `{other}`; expected `"uuid"`"#);
-                Err(Error::new(text.span(), message))
-            }
-        }
-    }
-
-    fn operation(&self) -> Result<String> {
-        let text = self.text()?;
-        let name = text.value();
-        // No space: "POST /payments" is what an operation without a name is called.
-        if is_made_of(&name, "._-/:") {
-            return Ok(name);
-        }
-        let message = format!(
-            "invalid operation `{name}`: expected letters, digits and `.`, such as `payments.create`"
-        );
-        Err(Error::new(text.span(), message))
-    }
-
-    fn on_lapse(&self) -> Result<OnLapse> {
-        let text = self.text()?;
-        match text.value().as_str() {
-            "takeover" => Ok(OnLapse::Takeover),
-            "unknown" => Ok(OnLapse::Unknown),
-            other => {
-                let message =
-                    format!(r#"unknown reaction `{other}`; expected `"takeover"` or `"unknown"`"#);
-                Err(Error::new(text.span(), message))
-            }
-        }
-    }
-
-    fn adapter(&self) -> Result<Path> {
-        let text = self.text()?;
-        text.parse_with(Path::parse_mod_style).map_err(|_| {
-            let message = format!(
-                "invalid path `{}`: expected where the adapter is, such as `my_idem` or `crate::idem`",
-                text.value()
-            );
-            Error::new(text.span(), message)
-        })
-    }
-}
-
-/// Reads what follows `name`: nothing, or `=` and a value.
-fn value(name: &Ident, input: ParseStream<'_>) -> Result<Option<Expr>> {
-    if input.is_empty() || input.peek(Token![,]) {
-        return Ok(None);
-    }
-    if !input.peek(Token![=]) {
-        return Err(input.error(format!("expected `=` or `,` after `{name}`")));
-    }
-    let equals: Token![=] = input.parse()?;
-    if input.is_empty() || input.peek(Token![,]) {
-        let message = format!("expected a value after `{name} =`");
-        return Err(Error::new(equals.span, message));
-    }
-    let start = input.cursor();
-    match input.parse() {
-        Ok(value) => Ok(Some(without_group(value))),
-        // `syn` would report the end of the input, and at the whole attribute.
-        Err(_) if input.is_empty() || input.peek(Token![,]) => {
-            let message = format!("the value of `{name}` is not complete");
-            Err(Error::new_range(start..input.cursor(), message))
-        }
-        Err(error) => Err(error),
-    }
-}
-
 /// Reads the comma after an argument, which may be left out after the last one.
 fn separator(input: ParseStream<'_>) -> Result<()> {
     if input.is_empty() || input.parse::<Option<Token![,]>>()?.is_some() {
@@ -382,42 +192,6 @@ fn separator(input: ParseStream<'_>) -> Result<()> {
 
 fn skip_to_comma(input: ParseStream<'_>) {
     while !input.peek(Token![,]) && input.parse::<TokenTree>().is_ok() {}
-}
-
-/// Looks through the invisible group around what a `macro_rules!` fragment matched.
-fn without_group(mut value: Expr) -> Expr {
-    while let Expr::Group(group) = value {
-        value = *group.expr;
-    }
-    value
-}
-
-fn text(value: &Expr) -> Option<&LitStr> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) if text.suffix().is_empty() => Some(text),
-        _ => None,
-    }
-}
-
-/// What to say of a scope that is not in quotes.
-fn unquoted_scope(value: &Expr) -> String {
-    match value {
-        Expr::Path(path) if let Some(name) = path.path.get_ident() => {
-            format!(r#"the name of a scope is text; write `scope = "{name}"`"#)
-        }
-        _ => r#"a scope that is computed is not supported yet; name one, such as `scope = "user"`"#
-            .to_owned(),
-    }
-}
-
-fn is_made_of(name: &str, punctuation: &str) -> bool {
-    !name.is_empty()
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || punctuation.contains(c))
 }
 
 /// The names of all arguments, as messages list them.

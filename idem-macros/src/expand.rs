@@ -253,3 +253,329 @@ fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Framework, TokenStream, idempotent, quote};
+
+    /// The expansion as rustfmt would have it.
+    fn expanded(args: TokenStream, item: &TokenStream) -> String {
+        let tokens = idempotent(Framework::Axum, args, item);
+        let file = syn::parse2(tokens).expect("the expansion is a list of items");
+        prettyplease::unparse(&file)
+    }
+
+    #[test]
+    fn a_handler_becomes_a_marker_and_a_function_around_it() {
+        let written = expanded(
+            quote!(scope = "user", ttl = "24h"),
+            &quote! {
+                /// Creates a payment.
+                #[debug_handler]
+                pub async fn create_payment(
+                    State(app): State<App>,
+                    user: AuthUser,
+                    Json(mut body): Json<NewPayment>,
+                ) -> Result<Json<Payment>, AppError> {
+                    app.pay(user, body).await
+                }
+            },
+        );
+        let expected = r#"#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    missing_debug_implementations,
+    missing_copy_implementations,
+    clippy::exhaustive_structs,
+)]
+pub struct __idem_create_payment;
+impl ::idem_axum::__private::Route for __idem_create_payment {
+    const POLICY: &'static ::idem_axum::__private::Policy = &::idem_axum::__private::Policy::new(
+            ::core::concat!(::core::module_path!(), "::create_payment"),
+        )
+        .scope(::idem_axum::__private::Scope::User)
+        .ttl(::idem_axum::__private::Duration::from_millis(86400000u64));
+}
+/// Creates a payment.
+pub async fn create_payment(
+    captured_create_payment: ::idem_axum::__private::Captured<
+        (State<App>, AuthUser, Json<NewPayment>),
+        __idem_create_payment,
+    >,
+) -> ::idem_axum::__private::Response {
+    #[debug_handler]
+    async fn create_payment(
+        State(app): State<App>,
+        user: AuthUser,
+        Json(mut body): Json<NewPayment>,
+    ) -> Result<Json<Payment>, AppError> {
+        app.pay(user, body).await
+    }
+    captured_create_payment
+        .run(
+            |_| ::idem_axum::__private::Selection::new(),
+            |(arg0, arg1, arg2)| async move {
+                let handler = create_payment;
+                let answer = handler(arg0, arg1, arg2).await;
+                ::idem_axum::__private::into_response(answer)
+            },
+        )
+        .await
+}
+"#;
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_handler_without_arguments_captures_nothing() {
+        let written = expanded(
+            quote!(),
+            &quote!(
+                async fn create() {}
+            ),
+        );
+        assert!(
+            written
+                .contains("captured_create: ::idem_axum::__private::Captured<(), __idem_create>")
+        );
+        assert!(written.contains("|()| async move {"));
+        assert!(written.contains("handler().await"));
+    }
+
+    #[test]
+    fn generics_are_on_both_functions_and_passed_on() {
+        let item = quote! {
+            async fn create<T: Kind, const N: usize>(kind: Json<T>) -> [T; N] where T: Send {}
+        };
+        let written = expanded(quote!(), &item);
+        assert_eq!(
+            written
+                .matches("async fn create<T: Kind, const N: usize>(")
+                .count(),
+            2
+        );
+        assert_eq!(written.matches("T: Send,").count(), 2);
+        assert!(written.contains("Captured<(Json<T>,), __idem_create>"));
+        assert!(written.contains("|(arg0,)| async move {"));
+        assert!(written.contains("let handler = create::<T, N>;"));
+    }
+
+    #[test]
+    fn the_marker_is_as_visible_as_the_handler() {
+        for visibility in [
+            quote!(),
+            quote!(pub),
+            quote!(pub(crate)),
+            quote!(pub(in crate::a)),
+        ] {
+            let tokens = idempotent(
+                Framework::Axum,
+                quote!(),
+                &quote!(#visibility async fn create() {}),
+            );
+            let marker = quote!(#visibility struct __idem_create;).to_string();
+            assert!(
+                tokens.to_string().contains(&format!("] {marker}")),
+                "{tokens}"
+            );
+        }
+    }
+
+    #[test]
+    fn raw_names_lose_their_prefix_only_where_they_must() {
+        let written = expanded(
+            quote!(),
+            &quote!(
+                async fn r#type() {}
+            ),
+        );
+        assert!(written.contains("struct __idem_type;"));
+        assert!(written.contains(r#"::core::concat!(::core::module_path!(), "::type")"#));
+        assert!(written.contains("captured_type: "));
+        assert_eq!(written.matches("async fn r#type(").count(), 2);
+        assert!(written.contains("let handler = r#type;"));
+    }
+
+    #[test]
+    fn what_is_written_is_set_and_nothing_else() {
+        let private = quote!(::idem_axum::__private);
+        for (args, call) in [
+            (quote!(), quote!()),
+            (
+                quote!(scope = "user"),
+                quote!(.scope(#private::Scope::User)),
+            ),
+            (
+                quote!(scope = "endpoint"),
+                quote!(.scope(#private::Scope::Endpoint)),
+            ),
+            (
+                quote!(scope = "tenant"),
+                quote!(.scope(#private::Scope::Named("tenant"))),
+            ),
+            (
+                quote!(ttl = "90s"),
+                quote!(.ttl(#private::Duration::from_millis(90000u64))),
+            ),
+            (
+                quote!(ttl = a::TTL),
+                quote!(.ttl(#private::nonzero(a::TTL))),
+            ),
+            (
+                quote!(lease = "300ms"),
+                quote!(.lease(#private::Duration::from_millis(300u64))),
+            ),
+            (
+                quote!(lease = LEASE),
+                quote!(.lease(#private::nonzero(LEASE))),
+            ),
+            (
+                quote!(wait = "10s"),
+                quote!(.wait(#private::Duration::from_millis(10000u64))),
+            ),
+            (
+                quote!(wait = a + b),
+                quote!(.wait(#private::nonzero(a + b))),
+            ),
+            (
+                quote!(required),
+                quote!(.required(#private::Required::Creating)),
+            ),
+            (
+                quote!(required = "any"),
+                quote!(.required(#private::Required::Any)),
+            ),
+            (quote!(header = "X-Event-Id"), quote!(.header("x-event-id"))),
+            (
+                quote!(key_format = "uuid"),
+                quote!(.key_format(#private::KeyFormat::Uuid)),
+            ),
+            (quote!(operation = "a.B"), quote!(.operation("a.B"))),
+            (
+                quote!(on_lapse = "takeover"),
+                quote!(.on_lapse(#private::OnLapse::Takeover)),
+            ),
+            (
+                quote!(on_lapse = "unknown"),
+                quote!(.on_lapse(#private::OnLapse::Unknown)),
+            ),
+        ] {
+            let tokens = idempotent(
+                Framework::Axum,
+                args,
+                &quote!(
+                    async fn create() {}
+                ),
+            );
+            let policy = quote! {
+                const POLICY: &'static #private::Policy = &#private::Policy::new(
+                    ::core::concat!(::core::module_path!(), "::create")
+                ) #call;
+            };
+            let (tokens, policy) = (tokens.to_string(), policy.to_string());
+            assert!(tokens.contains(&policy), "{policy}\nis not in\n{tokens}");
+        }
+    }
+
+    #[test]
+    fn every_path_to_the_adapter_is_the_one_that_was_given() {
+        let args = quote!(
+            crate = "crate::facade::idem",
+            scope = "a",
+            ttl = TTL,
+            lease = "1s"
+        );
+        let written = expanded(
+            args,
+            &quote!(
+                async fn create() -> Answer {}
+            ),
+        );
+        assert!(!written.contains("idem_axum"));
+        assert_eq!(
+            written.matches("__private").count(),
+            written.matches("crate::facade::idem::__private").count()
+        );
+    }
+
+    #[test]
+    fn a_mistake_leaves_the_item_as_it_was() {
+        for (args, item) in [
+            (
+                quote!(tll = "24h"),
+                quote!(
+                    #[inline]
+                    #[allow(unused)]
+                    pub async fn create() {}
+                ),
+            ),
+            (
+                quote!(),
+                quote!(
+                    #[debug_handler]
+                    fn create(&self) -> u8 {
+                        self.0
+                    }
+                ),
+            ),
+            (
+                quote!(ttl = ),
+                quote!(
+                    struct Create;
+                ),
+            ),
+        ] {
+            let tokens = idempotent(Framework::Axum, args, &item).to_string();
+            assert!(tokens.contains("compile_error"));
+            assert!(
+                tokens.ends_with(&item.to_string()),
+                "{item}\nis not at the end of\n{tokens}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_complete_is_passed_on() {
+        for body in [
+            "{ a. }",
+            "{ let x = }",
+            "{ if a }",
+            "{ match a { Some() => } }",
+            "{ # }",
+        ] {
+            let item = format!("async fn create(a: String) {body}");
+            let item: TokenStream = item.parse().expect("braces are balanced");
+            for (args, errors) in [(quote!(scope = "user"), 0), (quote!(scop = "user"), 1)] {
+                let tokens = idempotent(Framework::Axum, args, &item).to_string();
+                assert_eq!(tokens.matches("compile_error").count(), errors);
+                assert!(
+                    tokens.contains(&item.to_string()),
+                    "{item}\nis not in\n{tokens}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_arguments_make_the_macro_panic_or_lose_the_item() {
+        const PIECES: [&str; 13] = [
+            "scope", "ttl", "required", "crate", "other", "=", ",", "\"user\"", "\"1s\"", ".", "-",
+            "(a, =)", "<",
+        ];
+        let item = quote!(
+            async fn create(a: u8) {}
+        );
+        for first in PIECES {
+            for second in PIECES {
+                for third in PIECES {
+                    for fourth in PIECES {
+                        let args = [first, second, third, fourth].join(" ");
+                        let args = args.parse().expect("pieces are balanced");
+                        let tokens = idempotent(Framework::Axum, args, &item).to_string();
+                        assert!(tokens.contains(&item.to_string()));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@
 //! never what to do about it. Times are [`Duration`]s from end to end. No clock of the
 //! application takes part in a comparison.
 //!
-//! A store must hold to this, and [`conformance`](crate::conformance) tests it:
+//! A store must hold to this, and `conformance` tests it:
 //!
 //! * Of any number of concurrent claims of one key exactly one is [`Claim::Acquired`].
 //! * A claim that is sent again with the same owner token is acquired again.
@@ -15,6 +15,8 @@
 //!   its lease and its `ttl`, a completed one for `ttl` from its completion.
 //! * Fences grow while a record lives.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(feature = "memory")]
 mod memory;
 

@@ -1,1 +1,46 @@
-//! Tests.
+//! The support of the scenarios: a sample application whose handlers do what the request tells
+//! them, a ledger as the truth, a client, and a store whose clock the test turns.
+//!
+//! A scenario is written once, over [`World`]. Each row of [`scenarios!`] runs it on one framework
+//! and one store; a new framework or store is one more row and one more arm in `world`.
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod axum_app;
+pub mod client;
+pub mod clock;
+pub mod gate;
+pub mod logs;
+pub mod script;
+pub mod world;
+
+pub use self::{
+    client::{Answer, Call},
+    script::{Script, Step},
+    world::{Framework, Row, Setup, StoreKind, World},
+};
+
+/// Runs each named scenario, an `async fn(World)`, on every framework and store.
+///
+/// A scenario that needs another [`Setup`] than the default starts its own with
+/// [`World::again`].
+#[macro_export]
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        $crate::scenarios!(@row axum_memory, Axum, Memory, $($name),*);
+    };
+    (@row $row:ident, $framework:ident, $store:ident, $($name:ident),*) => {
+        mod $row {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    let row = $crate::Row {
+                        framework: $crate::Framework::$framework,
+                        store: $crate::StoreKind::$store,
+                    };
+                    super::$name($crate::World::start(row, $crate::Setup::default()).await).await;
+                }
+            )*
+        }
+    };
+}

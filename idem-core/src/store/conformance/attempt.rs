@@ -132,8 +132,8 @@ impl Attempt {
         }
     }
 
-    pub(super) async fn claim(&self, store: &Arc<dyn Store>) -> Claim {
-        let claim = ClaimRequest {
+    pub(super) fn as_claim(&self) -> ClaimRequest<'_> {
+        ClaimRequest {
             key: self.key(),
             owner: self.owner,
             fingerprint: &self.fingerprint,
@@ -141,8 +141,12 @@ impl Attempt {
             ttl: self.ttl,
             takeover: self.takeover,
             audit: self.audit(),
-        };
-        store.claim(&claim).await.expect("the store answers")
+        }
+    }
+
+    pub(super) async fn claim(&self, store: &Arc<dyn Store>) -> Claim {
+        let claim = store.claim(&self.as_claim()).await;
+        claim.expect("the store answers")
     }
 
     /// Claims and keeps the grant; the test ends here if the key is not acquired.

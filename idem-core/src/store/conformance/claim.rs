@@ -73,12 +73,17 @@ pub async fn a_claim_sent_again_has_a_whole_lease(subject: &dyn Subject) {
     assert_eq!(acquired(first.claim(&store).await), granted);
     subject.advance(unit * 6).await;
     assert_eq!(in_progress(first.rival().claim(&store).await).0, granted);
+}
 
-    // It has lapsed by now, and nobody was faster.
-    subject.advance(unit * 2).await;
-    let long_lapsed = first.without_takeover().with_ttl(LONG).with_lease(unit * 10);
-    assert_eq!(acquired(long_lapsed.claim(&store).await), granted);
-    in_progress(long_lapsed.rival().claim(&store).await);
+/// So is that of an attempt whose lease has lapsed, if nobody was faster.
+pub async fn a_lapsed_claim_sent_again_is_acquired_again(subject: &dyn Subject) {
+    let (store, unit) = (subject.store().await, subject.unit());
+    let mut first = Attempt::fresh().with_lease(unit * 4).without_takeover();
+    let granted = first.acquire(&store).await;
+
+    subject.advance(unit * 5).await;
+    assert_eq!(acquired(first.claim(&store).await), granted);
+    assert_eq!(in_progress(first.rival().claim(&store).await).0, granted);
 }
 
 /// A released key goes to the next equal request, as another attempt.

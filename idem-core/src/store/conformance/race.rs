@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::{sync::Barrier, task::JoinSet};
+use futures_util::future::join;
+use tokio::{
+    sync::Barrier,
+    task::{self, JoinSet},
+};
 
 use crate::store::{
-    Claim, Completion, Release, Renewal, Store,
+    Claim, Completion, Release, Renewal,
     conformance::{
         Subject,
         attempt::{Attempt, LONG, completed, in_progress, record},
@@ -103,17 +107,15 @@ async fn one_wins(subject: &dyn Subject, first: &Attempt) {
 
 /// A late completion and a takeover of one key: the one that is second learns of the first.
 pub async fn either_a_late_completion_or_a_takeover_wins(subject: &dyn Subject) {
-    let (store, unit) = (subject.store().await, subject.unit());
-    for late in lapsed(subject, unit).await {
-        let rival = late.rival().with_lease(LONG);
-        let (store_2, late_2) = (Arc::clone(&store), late.clone());
-        let completing = tokio::spawn(async move { late_2.complete(&store_2, &record(1)).await });
-        let claim = rival.claim(&store).await;
-        let completion = completing.await.expect("the completion ends");
+    let store = subject.store().await;
+    for (number, late) in lapsed(subject).await.into_iter().enumerate() {
+        let (rival, record) = (late.rival().with_lease(LONG), record(1));
+        let (claiming, completing) = (rival.claim(&store), late.complete(&store, &record));
+        let (claim, completion) = meet(number, claiming, completing).await;
         match claim {
             Claim::Acquired { .. } => assert_eq!(completion, Completion::Superseded),
             other => {
-                assert_eq!(completed(other), record(1));
+                assert_eq!(completed(other), record);
                 assert_eq!(completion, Completion::Stored);
             }
         }
@@ -122,13 +124,11 @@ pub async fn either_a_late_completion_or_a_takeover_wins(subject: &dyn Subject) 
 
 /// A late renewal and a takeover of one key: the one that is second learns of the first.
 pub async fn either_a_late_renewal_or_a_takeover_wins(subject: &dyn Subject) {
-    let (store, unit) = (subject.store().await, subject.unit());
-    for late in lapsed(subject, unit).await {
-        let (rival, late) = (late.rival().with_lease(LONG), late.with_lease(LONG));
-        let store_2 = Arc::clone(&store);
-        let renewing = tokio::spawn(async move { late.renew(&store_2).await });
-        let claim = rival.claim(&store).await;
-        let renewal = renewing.await.expect("the renewal ends");
+    let store = subject.store().await;
+    for (number, late) in lapsed(subject).await.into_iter().enumerate() {
+        let late = late.with_lease(LONG);
+        let rival = late.rival();
+        let (claim, renewal) = meet(number, rival.claim(&store), late.renew(&store)).await;
         match claim {
             Claim::Acquired { .. } => assert_eq!(renewal, Renewal::Superseded),
             other => {
@@ -139,9 +139,23 @@ pub async fn either_a_late_renewal_or_a_takeover_wins(subject: &dyn Subject) {
     }
 }
 
+/// Runs two calls at once; every other time the second one starts first.
+async fn meet<A, B>(
+    number: usize,
+    first: impl Future<Output = A>,
+    second: impl Future<Output = B>,
+) -> (A, B) {
+    if number.is_multiple_of(2) {
+        join(first, second).await
+    } else {
+        let (second, first) = join(second, first).await;
+        (first, second)
+    }
+}
+
 /// Attempts whose leases have lapsed.
-async fn lapsed(subject: &dyn Subject, unit: std::time::Duration) -> Vec<Attempt> {
-    let store = subject.store().await;
+async fn lapsed(subject: &dyn Subject) -> Vec<Attempt> {
+    let (store, unit) = (subject.store().await, subject.unit());
     let mut attempts = Vec::new();
     for _ in 0..RACERS {
         let mut attempt = Attempt::fresh().with_lease(unit);
@@ -164,12 +178,21 @@ pub async fn a_purge_never_drops_what_was_just_claimed(subject: &dyn Subject) {
     }
     subject.advance(unit * 2).await;
 
-    let purging = purge_often(Arc::clone(&store));
+    let purging = task::spawn({
+        let store = Arc::clone(&store);
+        async move {
+            for _ in 0..ROUNDS {
+                store.purge(10).await.expect("the store answers");
+                task::yield_now().await;
+            }
+        }
+    });
     let mut attempts = Vec::new();
     for first in &expired {
         let mut attempt = first.rival();
         attempt.acquire(&store).await;
         attempts.push(attempt);
+        task::yield_now().await;
     }
     purging.await.expect("the purge ends");
     for attempt in attempts {
@@ -177,13 +200,4 @@ pub async fn a_purge_never_drops_what_was_just_claimed(subject: &dyn Subject) {
         let completion = attempt.complete(&store, &record(2)).await;
         assert_eq!(completion, Completion::Stored);
     }
-}
-
-fn purge_often(store: Arc<dyn Store>) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        for _ in 0..ROUNDS {
-            store.purge(10).await.expect("the store answers");
-            tokio::task::yield_now().await;
-        }
-    })
 }

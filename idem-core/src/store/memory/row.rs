@@ -27,9 +27,9 @@ use crate::{
 
 /// What a row costs apart from its texts and its response: itself, and its places in the map and
 /// in the order of expiry, both of which keep some room to grow.
-pub(super) const OVERHEAD: usize = mem::size_of::<Row>()
-    + 2 * mem::size_of::<(StorageKey, Box<Row>)>()
-    + 2 * mem::size_of::<(Instant, StorageKey)>();
+pub(super) const OVERHEAD: usize = size_of::<Row>()
+    + 2 * size_of::<(StorageKey, Box<Row>)>()
+    + 2 * size_of::<(Instant, StorageKey)>();
 
 /// One record.
 #[derive(Debug)]

@@ -1,0 +1,139 @@
+//! The sample application, apart from any framework: it does what a [`Script`] says and writes a
+//! ledger, which is the truth of every scenario.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use crate::{
+    gate::{Gate, Gates},
+    script::{Body, Crash, Script, Seen, Step},
+};
+
+/// The state that all handlers share with the test.
+#[derive(Debug, Clone, Default)]
+pub struct App(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    ledger: Mutex<Vec<String>>,
+    runs: Mutex<HashMap<String, usize>>,
+    gates: Gates,
+    serial: AtomicUsize,
+    forbidden: Mutex<Vec<String>>,
+}
+
+/// What a handler is to answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// The headers, in order.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Body,
+    /// What it says about its own answer.
+    pub outcome: Option<String>,
+}
+
+impl App {
+    /// How often this line stands in the ledger.
+    pub fn effects(&self, line: &str) -> usize {
+        lock(&self.0.ledger)
+            .iter()
+            .filter(|written| *written == line)
+            .count()
+    }
+
+    /// How many lines the ledger has.
+    pub fn total(&self) -> usize {
+        lock(&self.0.ledger).len()
+    }
+
+    /// How often a handler began with this line.
+    pub fn runs(&self, line: &str) -> usize {
+        lock(&self.0.runs).get(line).copied().unwrap_or_default()
+    }
+
+    /// The gate of this name.
+    pub fn gate(&self, name: &str) -> Gate {
+        self.0.gates.gate(name)
+    }
+
+    /// Takes a user's right to call anything.
+    pub fn forbid(&self, user: &str) {
+        lock(&self.0.forbidden).push(user.to_owned());
+    }
+
+    /// Gives it back.
+    pub fn allow(&self, user: &str) {
+        lock(&self.0.forbidden).retain(|name| name != user);
+    }
+
+    /// Whether a user may call.
+    pub fn may(&self, user: &str) -> bool {
+        !lock(&self.0.forbidden).iter().any(|name| name == user)
+    }
+
+    /// Does what the script says, as a handler would.
+    ///
+    /// # Panics
+    /// Where the script says so.
+    pub async fn perform(&self, script: Script, seen: Seen) -> Reply {
+        let run = {
+            let mut runs = lock(&self.0.runs);
+            let run = runs.entry(script.line.clone()).or_default();
+            *run += 1;
+            *run
+        };
+        let step = &script.steps[(run - 1).min(script.steps.len() - 1)];
+        assert_ne!(step.panic, Some(Crash::AtOnce), "the script says so");
+        if let Some(name) = &step.gate {
+            self.gate(name).pass().await;
+        }
+        if step.effect {
+            lock(&self.0.ledger).push(script.line.clone());
+        }
+        tracing::info!(line = script.line, "handler has done its work");
+        match step.panic {
+            Some(Crash::AfterEffect) => panic!("the script says so"),
+            Some(Crash::InDrop) => drop(PanicsInDrop),
+            Some(Crash::AtOnce) | None => {}
+        }
+        self.reply(step, &seen)
+    }
+
+    fn reply(&self, step: &Step, seen: &Seen) -> Reply {
+        let body = match &step.body {
+            Body::Unique => {
+                let number = self.0.serial.fetch_add(1, Ordering::Relaxed);
+                Body::Bytes(format!("answer {number}").into_bytes())
+            }
+            Body::Seen => Body::Bytes(serde_json::to_vec(seen).expect("strings and numbers")),
+            Body::Large(length) => Body::Bytes(vec![b'x'; *length]),
+            other => other.clone(),
+        };
+        Reply {
+            status: step.status,
+            headers: step.headers.clone(),
+            body,
+            outcome: step.outcome.clone(),
+        }
+    }
+}
+
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("the script says so");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,448 @@
+//! The sample application on axum: one route for each way of writing the attribute.
+
+use std::{future::Future, io, net::SocketAddr, pin::Pin, time::Duration};
+
+use axum::{
+    Extension, Form, Json, Router,
+    body::{Body, Bytes},
+    extract::{
+        DefaultBodyLimit, FromRequestParts, MatchedPath, Multipart, OriginalUri, Path, RawForm,
+        Request, State,
+    },
+    http::{
+        HeaderName, HeaderValue, Method, StatusCode, Version,
+        header::{AUTHORIZATION, CONTENT_LENGTH},
+        request::Parts,
+    },
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use futures_util::{StreamExt, stream};
+use idem_axum::{Attempt, Idempotency, Outcome, Principal, Rejection, idempotent};
+use idem_core::Counts;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::{
+    app::{App, Reply},
+    script::{self, Script, Seen},
+    world::{Handle, Params, Setup, TestStore},
+};
+
+/// Starts the application on a free port.
+pub(crate) async fn start(
+    app: App,
+    store: TestStore,
+    setup: &Setup,
+) -> (SocketAddr, Box<dyn Handle>, JoinHandle<()>) {
+    let TestStore::Memory(store) = store;
+    let mut builder = setup
+        .apply(Idempotency::builder(store))
+        .scope("tenant", |parts: &Parts| text(parts, "x-tenant"))
+        .scope("flaky", |_: &Parts| {
+            Err::<Option<String>, _>("the directory is down")
+        });
+    if setup.envelope {
+        builder = builder.reject_with(envelope);
+    }
+    let idem = builder
+        .build()
+        .expect("the settings of a scenario are valid");
+
+    let mut router = routes(&app).fallback(fallback).with_state(app);
+    if !setup.no_engine {
+        router = router.layer(idem.clone());
+    }
+    router = router.layer(middleware::from_fn(authenticate));
+    if setup.catch_panic {
+        router = router.layer(CatchPanicLayer::new());
+    }
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let addr = listener.local_addr().expect("it is bound");
+    let server = tokio::spawn(async move {
+        // Ends when the scenario aborts it.
+        let _ = axum::serve(listener, router).await;
+    });
+    (addr, Box::new(idem), server)
+}
+
+impl Handle for Idempotency {
+    fn counts(&self) -> Counts {
+        Idempotency::counts(self)
+    }
+
+    fn drain(
+        &self,
+        limit: Duration,
+    ) -> Pin<Box<dyn Future<Output = idem_core::Drained> + Send + '_>> {
+        Box::pin(Idempotency::drain(self, limit))
+    }
+}
+
+fn routes(app: &App) -> Router<App> {
+    let accounts = Router::new().route("/accounts/{id}/charge", post(charge));
+    let permitted = || middleware::from_fn_with_state(app.clone(), permit);
+    Router::new()
+        .route("/charge", any(charge))
+        .route("/refund", any(charge))
+        .route("/shared", post(shared))
+        .route("/tenant", post(tenant))
+        .route("/flaky", post(flaky))
+        .route("/unregistered", post(unregistered))
+        .route("/required", any(required))
+        .route("/required-any", any(required_any))
+        .route("/uuid", post(uuid))
+        .route("/event", post(event))
+        .route("/wait", post(wait))
+        .route("/wait-briefly", post(wait_briefly))
+        .route("/unknown", post(unknown))
+        .route("/short", post(short))
+        .route("/brief-lease", post(brief_lease))
+        .route("/named", post(named))
+        .route("/renamed", post(named))
+        .route("/accounts/{id}/charge", post(charge))
+        .nest("/nested/{tenant}", accounts)
+        .route("/read", get(charge).post(charge))
+        .route("/guarded/argument", post(guarded))
+        .merge(
+            Router::new()
+                .route("/guarded/route-layer", post(charge))
+                .route_layer(permitted()),
+        )
+        .merge(
+            Router::new()
+                .route("/guarded/layer", post(charge))
+                .layer(permitted()),
+        )
+        .route("/echo/json", post(echo_json))
+        .route("/echo/form", post(echo_form))
+        .route("/echo/raw-form", post(echo_raw_form))
+        .route("/echo/bytes", post(echo_bytes))
+        .route("/echo/string", post(echo_string))
+        .route("/echo/multipart", post(echo_multipart))
+        .route("/echo/request", post(echo_request))
+        .route("/echo/body", post(echo_body))
+        .route("/echo/nothing", post(echo_nothing))
+        .route(
+            "/limited",
+            post(echo_bytes).layer(DefaultBodyLimit::max(10 * 1024 * 1024)),
+        )
+        .route(
+            "/unlimited",
+            post(echo_bytes).layer(DefaultBodyLimit::disable()),
+        )
+}
+
+/// Everything a scripted handler takes but the script.
+struct Context {
+    app: App,
+    seen: Seen,
+}
+
+impl FromRequestParts<App> for Context {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let Path(params) = Path::<Params>::from_request_parts(parts, app)
+            .await
+            .map_err(IntoResponse::into_response)?;
+        let uri = OriginalUri::from_request_parts(parts, app)
+            .await
+            .map(|uri| uri.0.to_string());
+        let seen = Seen {
+            method: parts.method.to_string(),
+            uri: uri.unwrap_or_default(),
+            route: parts
+                .extensions
+                .get::<MatchedPath>()
+                .map(|path| path.as_str().to_owned()),
+            params,
+            version: format!("{:?}", parts.version),
+            ..Seen::default()
+        };
+        Ok(Self {
+            app: app.clone(),
+            seen,
+        })
+    }
+}
+
+impl Context {
+    async fn perform(self, attempt: &Attempt, script: Script) -> Response {
+        let seen = Seen {
+            attempt: attempt.number(),
+            fence: attempt.fence(),
+            downstream: attempt.downstream_key("charge"),
+            ..self.seen
+        };
+        respond(self.app.perform(script, seen).await)
+    }
+}
+
+macro_rules! scripted {
+    ($($(#[$attribute:meta])* $name:ident,)*) => {
+        $(
+            $(#[$attribute])*
+            async fn $name(context: Context, attempt: Attempt, Json(script): Json<Script>) -> Response {
+                context.perform(&attempt, script).await
+            }
+        )*
+    };
+}
+
+scripted! {
+    #[idempotent]
+    charge,
+    #[idempotent(scope = "endpoint")]
+    shared,
+    #[idempotent(scope = "tenant")]
+    tenant,
+    #[idempotent(scope = "flaky")]
+    flaky,
+    #[idempotent(scope = "nowhere")]
+    unregistered,
+    #[idempotent(required)]
+    required,
+    #[idempotent(required = "any")]
+    required_any,
+    #[idempotent(key_format = "uuid")]
+    uuid,
+    #[idempotent(header = "X-Event-Id")]
+    event,
+    #[idempotent(wait = "10s")]
+    wait,
+    #[idempotent(wait = "300ms")]
+    wait_briefly,
+    #[idempotent(on_lapse = "unknown")]
+    unknown,
+    #[idempotent(ttl = "2s")]
+    short,
+    #[idempotent(lease = "1s")]
+    brief_lease,
+    #[idempotent(operation = "charges.create")]
+    named,
+    #[idempotent]
+    fallback,
+}
+
+/// A permission that the handler asks for as an argument.
+struct Permitted;
+
+impl FromRequestParts<App> for Permitted {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, StatusCode> {
+        let user = user(parts).ok_or(StatusCode::UNAUTHORIZED)?;
+        if app.may(&user) {
+            Ok(Self)
+        } else {
+            Err(StatusCode::FORBIDDEN)
+        }
+    }
+}
+
+#[idempotent]
+async fn guarded(
+    _: Permitted,
+    context: Context,
+    attempt: Attempt,
+    Json(script): Json<Script>,
+) -> Response {
+    context.perform(&attempt, script).await
+}
+
+async fn permit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match Permitted::from_request_parts(&mut parts, &app).await {
+        Ok(Permitted) => next.run(Request::from_parts(parts, body)).await,
+        Err(status) => status.into_response(),
+    }
+}
+
+/// Names the caller: `Bearer <name>`, or `Anonymous`; without the header it names nobody, as an
+/// application that forgot its authentication.
+async fn authenticate(mut request: Request, next: Next) -> Response {
+    let header = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let principal = match header {
+        None => None,
+        Some("Anonymous") => Some(Principal::anonymous()),
+        Some(value) => {
+            // What follows the name is the token, which may change.
+            let name = value
+                .trim_start_matches("Bearer ")
+                .split('.')
+                .next()
+                .unwrap_or_default();
+            Some(Principal::new(name))
+        }
+    };
+    if let Some(principal) = principal {
+        request.extensions_mut().insert(principal);
+    }
+    next.run(request).await
+}
+
+fn user(parts: &Parts) -> Option<String> {
+    parts.extensions.get::<Principal>()?.id().map(str::to_owned)
+}
+
+fn text(parts: &Parts, header: &str) -> Option<String> {
+    parts.headers.get(header)?.to_str().ok().map(str::to_owned)
+}
+
+fn envelope(rejection: &Rejection, parts: &Parts) -> impl IntoResponse + use<> {
+    let status = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let body = json!({
+        "success": false,
+        "code": rejection.code(),
+        "message": "DUPLICATE_REQUEST",
+        "nonce": text(parts, "x-nonce"),
+        "data": null,
+    });
+    (status, Json(body))
+}
+
+fn respond(reply: Reply) -> Response {
+    let length: Option<usize> = match &reply.body {
+        script::Body::Declared(chunks) => Some(chunks.iter().map(String::len).sum()),
+        _ => None,
+    };
+    let chunks = |chunks: Vec<String>| {
+        stream::iter(
+            chunks
+                .into_iter()
+                .map(|chunk| Ok::<_, io::Error>(Bytes::from(chunk))),
+        )
+    };
+    let body = match reply.body {
+        script::Body::Bytes(bytes) => Body::from(bytes),
+        script::Body::Chunks(parts) | script::Body::Declared(parts) => {
+            Body::from_stream(chunks(parts))
+        }
+        script::Body::Broken(chunk) => {
+            Body::from_stream(chunks(vec![chunk]).chain(stream::once(async {
+                Err(io::Error::other("the source broke off"))
+            })))
+        }
+        script::Body::Endless(chunk) => {
+            Body::from_stream(chunks(vec![chunk]).chain(stream::pending()))
+        }
+        // `App` has made bytes of these.
+        script::Body::Unique | script::Body::Large(_) | script::Body::Seen => Body::empty(),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(reply.status).expect("a status");
+    for (name, value) in reply.headers {
+        let name: HeaderName = name.parse().expect("a header name");
+        let value = HeaderValue::from_bytes(&value).expect("a header value");
+        response.headers_mut().append(name, value);
+    }
+    if let Some(length) = length {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    let outcome = reply.outcome.map(|outcome| match outcome.as_str() {
+        "keep" => Outcome::Keep,
+        "release" => Outcome::Release,
+        "forget" => Outcome::Forget,
+        "unknown" => Outcome::Unknown,
+        other => panic!("{other} is no outcome"),
+    });
+    match outcome {
+        Some(outcome) => (Extension(outcome), response).into_response(),
+        None => response,
+    }
+}
+
+/// What an echo handler got, as JSON: the bytes of its body, and its head.
+fn echo(head: &Head, body: impl AsRef<[u8]>) -> Json<Value> {
+    Json(json!({
+        "body": body.as_ref(),
+        "method": head.method.as_str(),
+        "version": format!("{:?}", head.version),
+        "user": head.user,
+        "custom": head.custom,
+    }))
+}
+
+/// The head of a request, as a parts extractor sees it.
+struct Head {
+    method: Method,
+    version: Version,
+    user: Option<String>,
+    custom: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Head {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Self {
+            method: parts.method.clone(),
+            version: parts.version,
+            user: user(parts),
+            custom: text(parts, "x-custom"),
+        })
+    }
+}
+
+#[idempotent]
+async fn echo_json(head: Head, Json(body): Json<Value>) -> Json<Value> {
+    echo(&head, body.to_string())
+}
+
+#[idempotent]
+async fn echo_form(head: Head, Form(body): Form<Params>) -> Json<Value> {
+    echo(&head, json!(body).to_string())
+}
+
+#[idempotent]
+async fn echo_raw_form(head: Head, RawForm(body): RawForm) -> Json<Value> {
+    echo(&head, body)
+}
+
+#[idempotent]
+async fn echo_bytes(head: Head, body: Bytes) -> Json<Value> {
+    echo(&head, body)
+}
+
+#[idempotent]
+async fn echo_string(head: Head, body: String) -> Json<Value> {
+    echo(&head, body)
+}
+
+#[idempotent]
+async fn echo_multipart(head: Head, mut body: Multipart) -> Response {
+    let mut fields = Params::new();
+    while let Ok(Some(field)) = body.next_field().await {
+        let name = field.name().unwrap_or_default().to_owned();
+        fields.insert(name, field.text().await.unwrap_or_default());
+    }
+    echo(&head, json!(fields).to_string()).into_response()
+}
+
+#[idempotent]
+async fn echo_request(head: Head, request: Request) -> Response {
+    let bytes = axum::body::to_bytes(request.into_body(), usize::MAX)
+        .await
+        .unwrap_or_default();
+    echo(&head, bytes).into_response()
+}
+
+#[idempotent]
+async fn echo_body(head: Head, body: Body) -> Response {
+    let bytes = axum::body::to_bytes(body, usize::MAX)
+        .await
+        .unwrap_or_default();
+    echo(&head, bytes).into_response()
+}
+
+#[idempotent]
+async fn echo_nothing(head: Head) -> Json<Value> {
+    echo(&head, b"")
+}

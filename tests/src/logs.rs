@@ -1,0 +1,59 @@
+//! Everything that is logged in this process, at every level.
+
+use std::{
+    io,
+    sync::{Mutex, Once, PoisonError},
+};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static ONCE: Once = Once::new();
+
+/// Begins to listen. A second call does nothing.
+pub fn listen() {
+    ONCE.call_once(|| {
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(Sink)
+            .finish();
+        // Another subscriber would mean that a test set its own: then its lines are not ours.
+        let _ = tracing::subscriber::set_global_default(subscriber);
+    });
+}
+
+/// The lines so far that contain `text`.
+pub fn lines_with(text: &str) -> Vec<String> {
+    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    String::from_utf8_lossy(&lines)
+        .lines()
+        .filter(|line| line.contains(text))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sink;
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LINES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Sink {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,13 @@
+//! The scenarios: a real listener, a real client, every framework and store.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod body;
+mod concurrency;
+mod interruption;
+mod keys;
+mod limits;
+mod privacy;
+mod scope;
+mod settlement;
+mod wait;

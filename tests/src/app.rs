@@ -9,17 +9,23 @@ use std::{
     },
 };
 
+use tracing::Span;
+
 use crate::{
     gate::{Gate, Gates},
     script::{Body, Crash, Script, Seen, Step},
 };
 
+/// How many applications this process had.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
 /// The state that all handlers share with the test.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct App(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    name: String,
     ledger: Mutex<Vec<String>>,
     runs: Mutex<HashMap<String, usize>>,
     gates: Gates,
@@ -40,7 +46,27 @@ pub struct Reply {
     pub outcome: Option<String>,
 }
 
+impl Default for App {
+    fn default() -> Self {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::new(Inner {
+            name: format!("app-{number}."),
+            ..Inner::default()
+        }))
+    }
+}
+
 impl App {
+    /// A text that stands in the log lines of this application's requests and in no others.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The span of one request, which an application has around everything.
+    pub(crate) fn span(&self) -> Span {
+        tracing::info_span!("request", app = self.name())
+    }
+
     /// How often this line stands in the ledger.
     pub fn effects(&self, line: &str) -> usize {
         lock(&self.0.ledger)

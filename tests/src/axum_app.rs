@@ -24,6 +24,7 @@ use idem_core::Counts;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument;
 
 use crate::{
     app::{App, Reply},
@@ -51,6 +52,7 @@ pub(crate) async fn start(
         .build()
         .expect("the settings of a scenario are valid");
 
+    let traced = middleware::from_fn_with_state(app.clone(), trace);
     let mut router = routes(&app).fallback(fallback).with_state(app);
     if !setup.no_engine {
         router = router.layer(idem.clone());
@@ -59,6 +61,7 @@ pub(crate) async fn start(
     if setup.catch_panic {
         router = router.layer(CatchPanicLayer::new());
     }
+    router = router.layer(traced);
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let addr = listener.local_addr().expect("it is bound");
@@ -105,6 +108,7 @@ fn routes(app: &App) -> Router<App> {
         .route("/renamed", post(named))
         .route("/accounts/{id}/charge", post(charge))
         .nest("/nested/{tenant}", accounts)
+        .nest("/named-fallback", Router::new().fallback(named))
         .route("/read", get(charge).post(charge))
         .route("/guarded/argument", post(guarded))
         .merge(
@@ -262,6 +266,10 @@ async fn permit(State(app): State<App>, request: Request, next: Next) -> Respons
     }
 }
 
+async fn trace(State(app): State<App>, request: Request, next: Next) -> Response {
+    next.run(request).instrument(app.span()).await
+}
+
 /// Names the caller: `Bearer <name>`, or `Anonymous`; without the header it names nobody, as an
 /// application that forgot its authentication.
 async fn authenticate(mut request: Request, next: Next) -> Response {
@@ -303,6 +311,8 @@ fn envelope(rejection: &Rejection, parts: &Parts) -> impl IntoResponse + use<> {
         "code": rejection.code(),
         "message": "DUPLICATE_REQUEST",
         "nonce": text(parts, "x-nonce"),
+        "uri": parts.uri.path(),
+        "retry_after": rejection.retry_after(),
         "data": null,
     });
     (status, Json(body))

@@ -41,6 +41,11 @@ impl Call {
         self.set("authorization", format!("Bearer {name}"))
     }
 
+    /// Authenticates as a guest.
+    pub fn guest(self) -> Self {
+        self.set("authorization", "Anonymous")
+    }
+
     /// Does not authenticate.
     pub fn nobody(mut self) -> Self {
         self.headers.remove("authorization");
@@ -86,6 +91,20 @@ impl Call {
     /// Sends this body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Some(body.into());
+        self
+    }
+
+    /// Sends it over HTTP/2, without asking first whether the server speaks it.
+    ///
+    /// # Panics
+    /// If there is no client to be had.
+    pub fn http2(mut self) -> Self {
+        self.client = reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .expect("a client");
         self
     }
 

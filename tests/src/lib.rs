@@ -11,11 +11,13 @@ pub mod client;
 pub mod clock;
 pub mod gate;
 pub mod logs;
+pub mod raw;
 pub mod script;
 pub mod world;
 
 pub use self::{
     client::{Answer, Call},
+    raw::RawAnswer,
     script::{Script, Step},
     world::{Framework, Row, Setup, StoreKind, World},
 };

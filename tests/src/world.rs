@@ -5,8 +5,10 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use idem_core::{
-    Adapter, Builder, Counts, Drained, MemoryStore, MemoryStoreOptions, Required, observe::Observer,
+    Adapter, Builder, Caller, Counts, Drained, IdempotencyKey, KeyRules, MemoryStore,
+    MemoryStoreOptions, Required, StorageKey, observe::Observer,
 };
 use tokio::task::JoinHandle;
 
@@ -70,6 +72,10 @@ pub struct Setup {
     pub header: Option<&'static str>,
     /// Headers that are kept although they are not by default.
     pub keep_headers: Vec<&'static str>,
+    /// Headers that are not kept although they are by default.
+    pub drop_headers: Vec<&'static str>,
+    /// Another name for the header that marks a replay.
+    pub replay_marker: Option<&'static str>,
     /// Who hears the events.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -113,6 +119,12 @@ impl Setup {
         for name in &self.keep_headers {
             builder = builder.keep_header(name);
         }
+        for name in &self.drop_headers {
+            builder = builder.drop_header(name);
+        }
+        if let Some(name) = self.replay_marker {
+            builder = builder.replay_marker(name);
+        }
         if let Some(observer) = &self.observer {
             builder = builder.observer(Shared(Arc::clone(observer)));
         }
@@ -138,6 +150,7 @@ pub trait Handle: Send + Sync {
 }
 
 /// A store with its clock.
+#[derive(Clone)]
 pub(crate) enum TestStore {
     /// The embedded one.
     Memory(MemoryStore),
@@ -152,6 +165,7 @@ pub struct World {
     row: Row,
     client: reqwest::Client,
     idem: Box<dyn Handle>,
+    store: TestStore,
     clock: Clock,
     server: JoinHandle<()>,
 }
@@ -174,7 +188,7 @@ impl World {
         };
         let app = App::default();
         let (addr, idem, server) = match row.framework {
-            Framework::Axum => axum_app::start(app.clone(), store, &setup).await,
+            Framework::Axum => axum_app::start(app.clone(), store.clone(), &setup).await,
         };
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -187,6 +201,7 @@ impl World {
             row,
             client,
             idem,
+            store,
             clock,
             server,
         }
@@ -215,6 +230,24 @@ impl World {
     /// How often each thing happened.
     pub fn counts(&self) -> Counts {
         self.idem.counts()
+    }
+
+    /// What was logged while a request of this service was served, at every level.
+    pub fn logs(&self) -> Vec<String> {
+        logs::lines_with(self.app.name())
+    }
+
+    /// Puts bytes that no build can read in the place of the answer stored under this key.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn spoil(&self, user: &str, operation: &str, key: &str) {
+        let key = IdempotencyKey::parse(key.as_bytes(), &KeyRules::default());
+        let key = key.expect("a valid key");
+        let id = StorageKey::derive("", &Caller::User(user.to_owned()), operation, &key);
+        let TestStore::Memory(store) = &self.store;
+        let spoilt = store.swap_response(&id, Bytes::from_static(b"\xffspoilt"));
+        spoilt.expect("a completed record");
     }
 
     /// Shuts the engine down.

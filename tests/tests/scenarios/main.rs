@@ -4,10 +4,13 @@
 mod answers;
 mod body;
 mod concurrency;
+mod fingerprint;
 mod interruption;
 mod keys;
 mod limits;
+mod methods;
 mod privacy;
+mod refusals;
 mod scope;
 mod settlement;
 mod wait;

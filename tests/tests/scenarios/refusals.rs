@@ -1,0 +1,1 @@
+//! How keys are read.

@@ -10,6 +10,7 @@ pub mod axum_app;
 pub mod client;
 pub mod clock;
 pub mod gate;
+pub mod heard;
 pub mod logs;
 pub mod raw;
 pub mod script;
@@ -17,6 +18,7 @@ pub mod world;
 
 pub use self::{
     client::{Answer, Call},
+    heard::Heard,
     raw::RawAnswer,
     script::{Script, Step},
     world::{Framework, Row, Setup, StoreKind, World},

@@ -15,7 +15,7 @@
 //!   its lease and its `ttl`, a completed one for `ttl` from its completion.
 //! * Fences grow while a record lives.
 
-#[cfg(feature = "conformance")]
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 #[cfg(feature = "memory")]
 mod memory;

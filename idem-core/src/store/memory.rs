@@ -10,6 +10,8 @@ mod clock;
 mod room;
 mod row;
 mod shard;
+#[cfg(test)]
+mod tests;
 mod waiters;
 
 use std::{
@@ -163,7 +165,7 @@ impl MemoryStore {
 
     /// Puts other bytes in the place of a stored response, for tests of what happens then; answers
     /// with the bytes that were there.
-    #[cfg(feature = "conformance")]
+    #[cfg(any(test, feature = "conformance"))]
     #[doc(hidden)]
     pub fn swap_response(&self, key: &StorageKey, bytes: Bytes) -> Option<Bytes> {
         self.0.step(key, |shard, now| {
@@ -220,9 +222,14 @@ impl Store for MemoryStore {
         ttl: Duration,
     ) -> Result<Completion, StoreError> {
         let (response, _reserved) = self.0.fit(record)?;
-        Ok(self.0.step(lease.key, |shard, now| {
+        let completion = self.0.step(lease.key, |shard, now| {
             shard.complete(lease, &response, ttl, now)
-        }))
+        });
+        if completion == Completion::Restored {
+            // It was let in; what has expired, here or in another shard, makes way for it now.
+            let _ = self.0.with_room(|| self.0.room.suffices());
+        }
+        Ok(completion)
     }
 
     async fn release(&self, lease: &LeaseRef<'_>, how: Release) -> Result<Released, StoreError> {

@@ -166,7 +166,7 @@ impl Row {
     }
 
     /// Replaces the bytes of its response by others, whatever they are.
-    #[cfg(feature = "conformance")]
+    #[cfg(any(test, feature = "conformance"))]
     pub(super) fn swap_response(&mut self, bytes: Bytes) -> Option<Bytes> {
         match &mut self.phase {
             Phase::Completed { response, .. } => Some(mem::replace(response, bytes)),

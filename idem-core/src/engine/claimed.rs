@@ -202,7 +202,8 @@ impl Claimed {
     async fn converge(&self) -> Converged {
         let limit = self.engine.0.settings.store_timeout;
         let ticket = self.lease.ticket();
-        let claim = ticket.claim(Takeover::Refused);
+        // A successor whose own lease has lapsed leaves the record to us.
+        let claim = ticket.claim(Takeover::Allowed);
         match self
             .engine
             .call(limit, self.engine.0.store.claim(&claim))
@@ -242,6 +243,8 @@ impl Claimed {
             .await
         {
             Ok(Released::Done | Released::Ended) => {}
+            // Forgotten before: the reply was lost.
+            Ok(Released::Gone) if how == Release::Forget => {}
             Ok(Released::Superseded | Released::Gone) => self.tell(EventKind::LeaseLost),
             Err(error) => self.tell(EventKind::ReleaseFailed { error: &error }),
         }

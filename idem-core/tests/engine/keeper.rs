@@ -123,6 +123,36 @@ async fn a_handler_that_ended_is_not_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_its_owner_settled_is_no_lost_lease() {
+    let ends = [
+        (201, None, Kind::Complete),
+        (200, Some(Outcome::Forget), Kind::Release),
+    ];
+    for (status, outcome, kind) in ends {
+        let world = World::with(|builder| builder.store_timeout(LEASE * 2));
+        // Done, but the owner does not know it yet.
+        world.store.fail(kind, [Fault::ReplyLost, Fault::Hangs]);
+        let mut request = Box::pin(world.run(world.handler(status, outcome)));
+        assert!((&mut request).now_or_never().is_none());
+        pass(LEASE).await;
+        assert_eq!(world.store.count(Call::Renew), 1, "{kind:?}");
+        assert_eq!(world.counts().leases_lost, 0, "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_key_whose_reply_was_lost_is_no_lost_lease() {
+    let world = World::new();
+    world.store.fail(Kind::Release, [Fault::ReplyLost]);
+    assert_eq!(
+        world.run(world.handler(200, Some(Outcome::Forget))).await,
+        Sent::own(1)
+    );
+    assert_eq!(world.counts().leases_lost, 0);
+    assert_eq!(world.request().await, Sent::own(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn expired_records_are_purged_and_then_the_keeper_rests() {
     let world = World::with(|builder| builder.purge_every(Duration::from_mins(1)));
     assert_eq!(world.request().await, Sent::own(1));

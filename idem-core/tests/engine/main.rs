@@ -537,6 +537,22 @@ async fn a_late_owner_stores_its_answer_where_its_successor_left_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_owner_stores_its_answer_where_its_successor_died() {
+    let (world, sent) = late_owner(|peer| async move {
+        let Begun::Claimed(claimed) = peer.begin().await else {
+            panic!("the lease lapsed");
+        };
+        // Its process is gone, and its lease lapses too.
+        std::mem::forget((claimed, peer.engine));
+        peer.store.fail(Kind::Renew, [Fault::Unreachable; 1_000]);
+        advance(LEASE + Duration::from_millis(1)).await;
+    })
+    .await;
+    assert_eq!(sent, Sent::own(1));
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_owner_of_a_forgotten_key_keeps_its_own_answer() {
     let (world, sent) = late_owner(|peer| async move {
         assert_eq!(

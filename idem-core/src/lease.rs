@@ -94,6 +94,7 @@ pub(crate) struct Held {
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) grant: Grant,
     settling: AtomicBool,
+    lost: AtomicBool,
 }
 
 impl Held {
@@ -101,6 +102,12 @@ impl Held {
     /// no lost lease.
     pub(crate) fn is_settling(&self) -> bool {
         self.settling.load(Ordering::Acquire)
+    }
+
+    /// Notes that the lease is lost; `false` if that is known already. The keeper and the attempt
+    /// both find out, and one of them tells.
+    pub(crate) fn lose(&self) -> bool {
+        !self.lost.swap(true, Ordering::AcqRel)
     }
 }
 
@@ -116,6 +123,7 @@ impl Lease {
             ticket,
             grant,
             settling: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
         });
         let id = keeper.hold(Arc::clone(&held), sent);
         Self { held, keeper, id }
@@ -127,6 +135,11 @@ impl Lease {
 
     pub(crate) fn grant(&self) -> Grant {
         self.held.grant
+    }
+
+    /// Notes that the lease is lost; `false` if that is known already.
+    pub(crate) fn lose(&self) -> bool {
+        self.held.lose()
     }
 
     /// Says that the handler has ended. The lease is renewed until its outcome is stored.

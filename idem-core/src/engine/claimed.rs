@@ -132,7 +132,7 @@ impl Claimed {
             match completion.await {
                 Ok(Completion::Stored | Completion::Restored | Completion::Already) => return None,
                 Ok(Completion::Superseded | Completion::Released) => {
-                    self.tell(EventKind::LeaseLost);
+                    self.tell_lost();
                     match self.converge().await {
                         Converged::Ours => {}
                         Converged::Theirs(answer) => return Some(answer),
@@ -154,7 +154,7 @@ impl Claimed {
         let completion = self.persist(BACKGROUND_COMPLETION, || self.send_completion(&record));
         match completion.await {
             Ok(Completion::Stored | Completion::Restored | Completion::Already) => {}
-            Ok(Completion::Superseded | Completion::Released) => self.tell(EventKind::LeaseLost),
+            Ok(Completion::Superseded | Completion::Released) => self.tell_lost(),
             Err(error) => self.tell(EventKind::CompletionLost { error: &error }),
         }
     }
@@ -242,8 +242,14 @@ impl Claimed {
             .await
         {
             Ok(Released::Done | Released::Ended) => {}
-            Ok(Released::Superseded | Released::Gone) => self.tell(EventKind::LeaseLost),
+            Ok(Released::Superseded | Released::Gone) => self.tell_lost(),
             Err(error) => self.tell(EventKind::ReleaseFailed { error: &error }),
+        }
+    }
+
+    fn tell_lost(&self) {
+        if self.lease.lose() {
+            self.tell(EventKind::LeaseLost);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     fingerprint::Fingerprint,
     key::{IdempotencyKey, StorageKey},
     observe::Operation,
-    policy::Effective,
+    policy::{Effective, OnLapse},
     scope::Caller,
     store::{Audit, ClaimRequest, Grant, LeaseRef, Owner, Takeover},
 };
@@ -47,7 +47,11 @@ impl Ticket {
         Operation::Named(&self.operation)
     }
 
-    pub(crate) fn claim(&self, takeover: Takeover) -> ClaimRequest<'_> {
+    pub(crate) fn claim(&self) -> ClaimRequest<'_> {
+        let takeover = match self.policy.on_lapse {
+            OnLapse::Takeover => Takeover::Allowed,
+            OnLapse::Unknown => Takeover::Refused,
+        };
         ClaimRequest {
             key: &self.id,
             owner: self.owner,

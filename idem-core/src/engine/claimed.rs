@@ -19,7 +19,7 @@ use crate::{
     observe::EventKind,
     policy::Outcome,
     record::Record,
-    store::{Claim, Completion, Release, Released, Takeover},
+    store::{Claim, Completion, Release, Released},
 };
 
 /// How long a response is held back while its record cannot be stored.
@@ -197,12 +197,12 @@ impl Claimed {
 
     /// Finds the answer that counts, for an owner that was replaced.
     ///
-    /// Every observer of a key is to get one answer. If the successor left none, ours is the only
-    /// one there is, and the record is ours again.
+    /// Every observer of a key is to get one answer. If the successor left none, or its lease ran
+    /// out too, ours is the only one there is, and the record is ours again.
     async fn converge(&self) -> Converged {
         let limit = self.engine.0.settings.store_timeout;
         let ticket = self.lease.ticket();
-        let claim = ticket.claim(Takeover::Refused);
+        let claim = ticket.claim();
         match self
             .engine
             .call(limit, self.engine.0.store.claim(&claim))

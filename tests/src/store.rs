@@ -49,6 +49,7 @@ pub enum StoreCall {
 #[derive(Debug, Default)]
 struct Traffic {
     under_way: usize,
+    done: usize,
     held: bool,
     failing: usize,
 }
@@ -71,6 +72,18 @@ impl TestStore {
         let mut traffic = self.traffic(call).subscribe();
         // The sender lives in `self`.
         let _ = traffic.wait_for(|traffic| traffic.under_way == calls).await;
+    }
+
+    /// How many calls of this kind the store has done.
+    pub fn done(&self, call: StoreCall) -> usize {
+        self.traffic(call).borrow().done
+    }
+
+    /// Waits until the store has done so many calls of this kind.
+    pub async fn until_done(&self, call: StoreCall, calls: usize) {
+        let mut traffic = self.traffic(call).subscribe();
+        // The sender lives in `self`.
+        let _ = traffic.wait_for(|traffic| traffic.done >= calls).await;
     }
 
     /// Holds the calls of this kind before they reach the store, from now on.
@@ -126,7 +139,9 @@ impl TestStore {
             let cause = io::Error::other("the scenario says so");
             return Err(StoreError::unavailable("test", cause));
         }
-        call.await
+        let answer = call.await;
+        traffic.send_modify(|traffic| traffic.done += 1);
+        answer
     }
 }
 

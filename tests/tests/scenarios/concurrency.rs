@@ -18,7 +18,6 @@ scenarios![
     fifty_retries_of_a_lapsed_key_run_once,
     fifty_requests_after_the_expiry_run_once,
     equal_requests_under_other_keys_do_not_meet,
-    a_slow_handler_is_never_taken_over,
     a_handler_that_blocks_its_thread_keeps_its_lease,
 ];
 
@@ -221,58 +220,33 @@ async fn equal_requests_under_other_keys_do_not_meet(world: World) {
     assert_eq!(world.app.effects("pay"), STORM);
 }
 
-/// A store in real time, whose leases are short.
-fn real_time() -> Setup {
-    Setup {
-        real_time: true,
-        lease: Some(Duration::from_secs(1)),
-        ..Setup::default()
-    }
-}
-
-/// Repeats a request at another replica until it is answered with a replay; gives the replay and
-/// how often it was refused.
-async fn retry_until_replayed(call: Call, pause: Duration) -> (Answer, usize) {
+/// Repeats a request until it is answered with a replay; gives the replay, and how often the
+/// request was refused.
+async fn retry(call: Call) -> (Answer, usize) {
     for refused in 0..1_000 {
         let answer = call.clone().send().await;
         if answer.replayed() {
             return (answer, refused);
         }
         answer.assert_refused(409, "in-progress");
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("never replayed")
 }
 
-/// B01-03
-async fn a_slow_handler_is_never_taken_over(world: World) {
-    let setup = Setup {
-        lease: Some(Duration::from_millis(300)),
-        ..real_time()
-    };
-    let world = world.again(setup.clone()).await;
-    let beside = world.beside(setup).await;
-    let slow = Step::default().takes(Duration::from_millis(1_200));
-    let script = Script::new("pay").step(slow.gate("begun"));
-    world.app.gate("begun").open();
-    let first = tokio::spawn(world.post("/charge").key("k").script(&script).send());
-    world.app.gate("begun").arrived(1).await;
-
-    let retry = beside.post("/charge").key("k").script(&script);
-    let (replay, _) = retry_until_replayed(retry, Duration::from_millis(20)).await;
-    replay.assert_replays(&first.await.expect("no panic"));
-    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (1, 1));
-}
-
 /// P-09, B01-07
 async fn a_handler_that_blocks_its_thread_keeps_its_lease(world: World) {
-    let blocked = world
-        .again(Setup {
-            one_worker: true,
-            ..real_time()
-        })
-        .await;
-    let beside = blocked.beside(real_time()).await;
+    let setup = Setup {
+        real_time: true,
+        lease: Some(Duration::from_secs(1)),
+        ..Setup::default()
+    };
+    let blocked = Setup {
+        one_worker: true,
+        ..setup.clone()
+    };
+    let blocked = world.again(blocked).await;
+    let beside = blocked.beside(setup).await;
     let blocks = Step::default().blocks(Duration::from_secs(3));
     let script = Script::new("pay").step(blocks.gate("begun"));
     blocked.app.gate("begun").open();
@@ -280,8 +254,8 @@ async fn a_handler_that_blocks_its_thread_keeps_its_lease(world: World) {
     let first = tokio::spawn(blocked.post("/charge").key("k").script(&script).send());
     blocked.app.gate("begun").arrived(1).await;
 
-    let retry = beside.post("/charge").key("k").script(&script);
-    let (replay, refused) = retry_until_replayed(retry, Duration::from_millis(20)).await;
+    let call = beside.post("/charge").key("k").script(&script);
+    let (replay, refused) = retry(call).await;
     assert!(
         started.elapsed() >= Duration::from_secs(3),
         "nothing blocked"

@@ -10,4 +10,5 @@ mod limits;
 mod privacy;
 mod scope;
 mod settlement;
+mod takeover;
 mod wait;

@@ -4,6 +4,7 @@
 mod answers;
 mod body;
 mod concurrency;
+mod expiry;
 mod interruption;
 mod keys;
 mod limits;

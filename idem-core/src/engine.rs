@@ -24,13 +24,13 @@ use crate::{
     lease::{Detach, Detached, Keeper, Lease, Ticket},
     live::{Drained, Live, Phase, Waiter, WaiterLimits},
     observe::{Counts, EventKind, Observers, Operation},
-    policy::{Defaults, OnLapse, Policy},
+    policy::{Defaults, Policy},
     record::{Record, RecordBody},
     rejection::Rejection,
     request::is_safe,
     scope::Caller,
     selection::Selection,
-    store::{Claim, Grant, Owner, Release, Store, Takeover},
+    store::{Claim, Grant, Owner, Release, Store},
 };
 
 /// How often a claim is sent before the request is refused.
@@ -431,17 +431,10 @@ impl Engine {
     /// Sends the claim with one owner token until there is an answer, so that a claim whose reply
     /// was lost is recognised as ours.
     async fn send_claim(self, ticket: Arc<Ticket>) -> Result<Claim, StoreError> {
-        let takeover = match ticket.policy.on_lapse {
-            OnLapse::Takeover => Takeover::Allowed,
-            OnLapse::Unknown => Takeover::Refused,
-        };
         let limit = self.0.settings.store_timeout / CLAIM_TRIES;
         let mut pauses = None;
         loop {
-            let error = match self
-                .call(limit, self.0.store.claim(&ticket.claim(takeover)))
-                .await
-            {
+            let error = match self.call(limit, self.0.store.claim(&ticket.claim())).await {
                 Ok(claim) => return Ok(claim),
                 // Nothing was stored and there is nothing to take back.
                 Err(error @ StoreError::Full { .. }) => return Err(error),

@@ -28,7 +28,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::{
     app::{App, Reply},
     script::{self, Script, Seen},
-    world::{Handle, Params, Setup, TestStore},
+    store::TestStore,
+    world::{Handle, Params, Setup},
 };
 
 /// Starts the application on a free port.
@@ -37,7 +38,6 @@ pub(crate) async fn start(
     store: TestStore,
     setup: &Setup,
 ) -> (SocketAddr, Box<dyn Handle>, JoinHandle<()>) {
-    let TestStore::Memory(store) = store;
     let mut builder = setup
         .apply(Idempotency::builder(store))
         .scope("tenant", |parts: &Parts| text(parts, "x-tenant"))
@@ -101,6 +101,7 @@ fn routes(app: &App) -> Router<App> {
         .route("/unknown", post(unknown))
         .route("/short", post(short))
         .route("/brief-lease", post(brief_lease))
+        .route("/fallible", post(fallible))
         .route("/named", post(named))
         .route("/renamed", post(named))
         .route("/accounts/{id}/charge", post(charge))
@@ -235,6 +236,9 @@ impl FromRequestParts<App> for Permitted {
     type Rejection = StatusCode;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, StatusCode> {
+        if let Some(status) = app.refusal() {
+            return Err(StatusCode::from_u16(status).expect("a status"));
+        }
         let user = user(parts).ok_or(StatusCode::UNAUTHORIZED)?;
         if app.may(&user) {
             Ok(Self)
@@ -252,6 +256,21 @@ async fn guarded(
     Json(script): Json<Script>,
 ) -> Response {
     context.perform(&attempt, script).await
+}
+
+/// A handler whose failures are errors.
+#[idempotent]
+async fn fallible(
+    context: Context,
+    attempt: Attempt,
+    Json(script): Json<Script>,
+) -> Result<Response, Response> {
+    let response = context.perform(&attempt, script).await;
+    if response.status().is_server_error() {
+        Err(response)
+    } else {
+        Ok(response)
+    }
 }
 
 async fn permit(State(app): State<App>, request: Request, next: Next) -> Response {

@@ -11,12 +11,16 @@ pub mod client;
 pub mod clock;
 pub mod gate;
 pub mod logs;
+pub mod raw;
 pub mod script;
+pub mod store;
 pub mod world;
 
 pub use self::{
     client::{Answer, Call},
+    raw::Connection,
     script::{Script, Step},
+    store::StoreCall,
     world::{Framework, Row, Setup, StoreKind, World},
 };
 

@@ -6,11 +6,23 @@ use std::{
 };
 
 use idem_core::{
-    Adapter, Builder, Counts, Drained, MemoryStore, MemoryStoreOptions, Required, observe::Observer,
+    Adapter, Builder, Caller, Counts, Drained, IdempotencyKey, KeyRules, MemoryStore,
+    MemoryStoreOptions, Required, StorageKey, observe::Observer,
 };
-use tokio::task::JoinHandle;
+use tokio::{
+    runtime::{Handle as RuntimeHandle, Runtime},
+    task::JoinHandle,
+};
 
-use crate::{app::App, axum_app, client::Call, clock::Clock, logs};
+use crate::{
+    app::App,
+    axum_app,
+    client::Call,
+    clock::Clock,
+    logs,
+    raw::Connection,
+    store::{Backend, TestStore},
+};
 
 /// A framework that scenarios run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +82,12 @@ pub struct Setup {
     pub header: Option<&'static str>,
     /// Headers that are kept although they are not by default.
     pub keep_headers: Vec<&'static str>,
+    /// The longest wait for one answer of the store.
+    pub store_timeout: Option<Duration>,
+    /// Whether the store goes by the real time, as the leases' renewal always does.
+    pub real_time: bool,
+    /// Whether the service has a runtime of its own, with one worker.
+    pub one_worker: bool,
     /// Who hears the events.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -107,6 +125,9 @@ impl Setup {
         if let Some(limit) = self.max_execution {
             builder = builder.max_execution(limit);
         }
+        if let Some(limit) = self.store_timeout {
+            builder = builder.store_timeout(limit);
+        }
         if let Some(name) = self.header {
             builder = builder.header(name);
         }
@@ -137,23 +158,20 @@ pub trait Handle: Send + Sync {
     fn drain(&self, limit: Duration) -> Pin<Box<dyn Future<Output = Drained> + Send + '_>>;
 }
 
-/// A store with its clock.
-pub(crate) enum TestStore {
-    /// The embedded one.
-    Memory(MemoryStore),
-}
-
 /// A running service and its client.
 pub struct World {
     /// What the handlers share with the test: the ledger, and the gates.
     pub app: App,
     /// Where the service listens.
     pub addr: SocketAddr,
+    /// The store, which the scenario can watch and disturb.
+    pub store: TestStore,
     row: Row,
     client: reqwest::Client,
     idem: Box<dyn Handle>,
-    clock: Clock,
+    clock: Option<Arc<Clock>>,
     server: JoinHandle<()>,
+    runtime: Option<Runtime>,
 }
 
 impl World {
@@ -163,19 +181,49 @@ impl World {
     /// If it cannot be started.
     pub async fn start(row: Row, setup: Setup) -> Self {
         logs::listen();
-        let (clock, store) = match row.store {
+        let make = match row.store {
             StoreKind::Memory => {
                 let mut options = MemoryStoreOptions::default();
                 if let Some(records) = setup.max_records {
                     options = options.with_max_records(records);
                 }
-                Clock::with(move || TestStore::Memory(MemoryStore::with_options(options)))
+                move || TestStore::new(Backend::Memory(MemoryStore::with_options(options)))
             }
         };
-        let app = App::default();
-        let (addr, idem, server) = match row.framework {
-            Framework::Axum => axum_app::start(app.clone(), store, &setup).await,
+        let (clock, store) = if setup.real_time {
+            (None, make())
+        } else {
+            let (clock, store) = Clock::with(make);
+            (Some(Arc::new(clock)), store)
         };
+        Self::serve(row, setup, App::default(), store, clock).await
+    }
+
+    async fn serve(
+        row: Row,
+        setup: Setup,
+        app: App,
+        store: TestStore,
+        clock: Option<Arc<Clock>>,
+    ) -> Self {
+        let runtime = setup.one_worker.then(|| {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let built = runtime.worker_threads(1).enable_all().build();
+            built.expect("a runtime")
+        });
+        let home = runtime
+            .as_ref()
+            .map_or_else(RuntimeHandle::current, |runtime| runtime.handle().clone());
+        let start = {
+            let (app, store) = (app.clone(), store.clone());
+            async move {
+                match row.framework {
+                    Framework::Axum => axum_app::start(app, store, &setup).await,
+                }
+            }
+        };
+        let started = home.spawn(start).await;
+        let (addr, idem, server) = started.expect("the settings of a scenario are valid");
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -184,17 +232,40 @@ impl World {
         Self {
             app,
             addr,
+            store,
             row,
             client,
             idem,
             clock,
             server,
+            runtime,
         }
     }
 
     /// Starts another service of the same row with other settings.
     pub async fn again(&self, setup: Setup) -> Self {
         Self::start(self.row, setup).await
+    }
+
+    /// Starts another service of the same application, over the same store: another replica.
+    pub async fn beside(&self, setup: Setup) -> Self {
+        let (app, store) = (self.app.clone(), self.store.clone());
+        Self::serve(self.row, setup, app, store, self.clock.clone()).await
+    }
+
+    /// Opens a bare connection.
+    pub async fn connect(&self) -> Connection {
+        Connection::open(self.addr).await
+    }
+
+    /// The name of the record that `ada` has for this key, in the store and in the logs.
+    ///
+    /// # Panics
+    /// If the key is none.
+    pub fn record(&self, operation: &str, key: &str) -> StorageKey {
+        let key = IdempotencyKey::parse(key.as_bytes(), &KeyRules::default());
+        let ada = Caller::User("ada".to_owned());
+        StorageKey::derive("", &ada, operation, &key.expect("a key"))
     }
 
     /// A request by `ada`.
@@ -208,8 +279,12 @@ impl World {
     }
 
     /// Lets the store's time pass. The handlers and their leases' renewal go by the real one.
+    ///
+    /// # Panics
+    /// If the store goes by the real time.
     pub fn advance(&self, by: Duration) {
-        self.clock.advance(by);
+        let clock = self.clock.as_ref();
+        clock.expect("a clock that can be turned").advance(by);
     }
 
     /// How often each thing happened.
@@ -242,6 +317,10 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.server.abort();
+        if let Some(runtime) = self.runtime.take() {
+            // Waiting for it is not allowed here.
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -295,7 +295,7 @@ impl Shared {
                 // The attempt ended while we asked.
                 Some(Renewal::Ended) => drop(schedule.remove(*id)),
                 Some(Renewal::Superseded | Renewal::Gone) => {
-                    if schedule.remove(*id).is_some() && !held.is_settling() {
+                    if schedule.remove(*id).is_some() && !held.is_settling() && held.lose() {
                         lost.push(&**held);
                     }
                 }

@@ -4,10 +4,12 @@
 mod answers;
 mod body;
 mod concurrency;
+mod expiry;
 mod interruption;
 mod keys;
 mod limits;
 mod privacy;
 mod scope;
 mod settlement;
+mod takeover;
 mod wait;

@@ -10,7 +10,10 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
-use super::{Answer, Engine, backoff, spawn};
+use super::{
+    Answer, Engine,
+    claim::{backoff, spawn},
+};
 use crate::{
     decide::{Action, Ending, Patience, Settlement, decide, settle},
     error::StoreError,

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use super::*;
 
 /// Begins a request whose handler never ends, and keeps it running.
-async fn running(world: &World) -> Pin<Box<dyn Future<Output = Sent>>> {
+fn running(world: &World) -> Pin<Box<dyn Future<Output = Sent>>> {
     let (started, never) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let peer = World {
         engine: world.engine.clone(),
@@ -37,7 +37,7 @@ async fn is_taken(world: &World) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_running_handler_is_never_taken_over() {
     let world = World::new();
-    let _request = running(&world).await;
+    let _request = running(&world);
     for _ in 0..10 {
         pass(LEASE).await;
         assert!(is_taken(&world).await);
@@ -66,7 +66,7 @@ async fn many_leases_are_renewed_in_one_call() {
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_is_repeated_and_told() {
     let world = World::new();
-    let _request = running(&world).await;
+    let _request = running(&world);
     world
         .store
         .fail(Kind::Renew, [Fault::Unreachable, Fault::Hangs]);
@@ -79,7 +79,7 @@ async fn a_renewal_that_fails_is_repeated_and_told() {
 #[tokio::test(start_paused = true)]
 async fn renewal_ends_at_the_ceiling() {
     let world = World::with(|builder| builder.max_execution(LEASE * 2));
-    let _request = running(&world).await;
+    let _request = running(&world);
     pass(LEASE * 2).await;
     assert!(is_taken(&world).await);
     pass(LEASE).await;
@@ -91,10 +91,10 @@ async fn renewal_ends_at_the_ceiling() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_lost_is_told_and_not_renewed_again() {
     let world = World::new();
-    let _request = running(&world).await;
+    let _request = running(&world);
     let fence = world
         .store
-        .inspect(&world.key())
+        .inspect(&World::key())
         .await
         .expect("in memory")
         .expect("there")
@@ -103,7 +103,7 @@ async fn a_lease_that_was_lost_is_told_and_not_renewed_again() {
     assert!(
         world
             .store
-            .resolve(&world.key(), fence, Resolve::Release)
+            .resolve(&World::key(), fence, Resolve::Release)
             .await
             .is_ok()
     );

@@ -164,7 +164,7 @@ impl World {
         self.engine.counts()
     }
 
-    fn key(&self) -> StorageKey {
+    fn key() -> StorageKey {
         let rules = idem_core::KeyRules::default();
         let key = idem_core::IdempotencyKey::parse(b"k", &rules).expect("valid");
         StorageKey::derive("", &Caller::Endpoint, "POST /pay", &key)
@@ -173,7 +173,7 @@ impl World {
     async fn state(&self) -> Option<State> {
         let summary = self
             .store
-            .inspect(&self.key())
+            .inspect(&Self::key())
             .await
             .expect("it is in memory");
         summary.map(|summary| summary.state)
@@ -405,7 +405,7 @@ async fn a_panic_carries_what_it_carried() {
         panic!("the key is new");
     };
     let run: Result<Reply<String>, Panic> = claimed.run(async { panic!("on purpose") }).await;
-    let panic = run.err().expect("it panicked");
+    let panic = run.expect_err("it panicked");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));
 }
 
@@ -583,7 +583,7 @@ async fn a_record_that_vanished_is_restored() {
     assert!((&mut request).now_or_never().is_none());
     let fence = world
         .store
-        .inspect(&world.key())
+        .inspect(&World::key())
         .await
         .expect("in memory")
         .expect("there")
@@ -591,7 +591,7 @@ async fn a_record_that_vanished_is_restored() {
         .fence;
     let forgotten = world
         .store
-        .resolve(&world.key(), fence, Resolve::Forget)
+        .resolve(&World::key(), fence, Resolve::Forget)
         .await;
     assert!(forgotten.is_ok());
     end.notify_one();
@@ -607,7 +607,7 @@ async fn what_an_operator_decided_is_what_the_owner_answers() {
     assert!((&mut request).now_or_never().is_none());
     let fence = world
         .store
-        .inspect(&world.key())
+        .inspect(&World::key())
         .await
         .expect("in memory")
         .expect("there")
@@ -620,7 +620,7 @@ async fn what_an_operator_decided_is_what_the_owner_answers() {
     assert!(
         world
             .store
-            .resolve(&world.key(), fence, decided)
+            .resolve(&World::key(), fence, decided)
             .await
             .is_ok()
     );

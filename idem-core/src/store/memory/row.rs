@@ -323,16 +323,13 @@ impl Row {
     }
 
     /// Joins those who wait for the end of the attempt, and says how long its lease lasts; `None`
-    /// if no attempt has a live one.
+    /// if there is no attempt.
     pub(super) fn wait(&mut self, now: Moment) -> Option<(Wait, Duration)> {
         match self.phase {
-            Phase::InProgress { lease_until } if lease_until > now.instant => {
+            Phase::InProgress { lease_until } => {
                 Some((self.waiters.join(), now.until(lease_until)))
             }
-            Phase::InProgress { .. }
-            | Phase::Completed { .. }
-            | Phase::Released
-            | Phase::Unknown => None,
+            Phase::Completed { .. } | Phase::Released | Phase::Unknown => None,
         }
     }
 

@@ -239,7 +239,25 @@ async fn new_keys_clear_old_ones_away_without_a_purge() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_purge_goes_on_where_it_has_not_been() {
+async fn a_key_that_expired_among_many_is_counted_once() {
+    let (memory, store) = with_max_records(100_000);
+    let mut attempts = Vec::new();
+    for _ in 0..1_000 {
+        let mut attempt = Attempt::fresh().with_lease(SECOND).with_ttl(SECOND);
+        attempt.acquire(&store).await;
+        attempts.push(attempt);
+    }
+    advance(SECOND).await;
+    // The last one is not the first to be cleared away, wherever it is.
+    let again = attempts.pop().expect("there are many");
+    again.rival().acquire(&store).await;
+    advance(SECOND).await;
+    let _ = memory.purge(u32::MAX).await;
+    assert_eq!((memory.len(), memory.bytes()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_finds_what_expired_in_every_shard() {
     let (memory, store) = with_max_records(100_000);
     for _ in 0..1_000 {
         let mut attempt = Attempt::fresh();
@@ -418,31 +436,40 @@ async fn a_thread_that_panics_in_a_step_does_not_take_the_store_along() {
 #[tokio::test]
 async fn a_waker_may_call_the_store() {
     let (memory, store) = with_max_records(1);
-    let mut first = Attempt::fresh();
-    first.acquire(&store).await;
-    let key = *first.key();
-    let (woken, was_woken) = mpsc::channel();
-    let waker = CallsTheStore(memory.clone(), key, woken);
-    let waker = Waker::from(Arc::new(waker));
-    let mut waiting = memory.changed(&key, Instant::now() + LONG);
-    let polled = waiting.poll_unpin(&mut Context::from_waker(&waker));
-    assert!(polled.is_pending());
+    let ends: [fn(Attempt, Arc<dyn Store>); 2] = [
+        |first, store| {
+            let _ = first.release(&store, Release::Forget).now_or_never();
+        },
+        |first, store| {
+            let _ = first.complete(&store, &record(1)).now_or_never();
+        },
+    ];
+    for end in ends {
+        let mut first = Attempt::fresh();
+        first.acquire(&store).await;
+        let key = *first.key();
+        let (woken, was_woken) = mpsc::channel();
+        let waker = Waker::from(Arc::new(CallsTheStore(memory.clone(), key, woken)));
+        let mut waiting = memory.changed(&key, Instant::now() + LONG);
+        let polled = waiting.poll_unpin(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
 
-    let completing = thread::spawn(move || first.complete(&store, &record(1)).now_or_never());
-    let summary = was_woken.recv_timeout(10 * SECOND).expect("no deadlock");
-    assert_eq!(summary.state, State::Completed);
-    let completion = completing.join().expect("it ends");
-    assert_eq!(completion, Some(Completion::Stored));
+        let store = Arc::clone(&store);
+        let ending = thread::spawn(move || end(first, store));
+        let found = was_woken.recv_timeout(10 * SECOND).expect("no deadlock");
+        assert!(found.is_none_or(|summary| summary.state == State::Completed));
+        ending.join().expect("it ends");
+    }
 }
 
 /// Wakes as an executor might that runs the task at once.
-struct CallsTheStore(MemoryStore, StorageKey, mpsc::Sender<Summary>);
+struct CallsTheStore(MemoryStore, StorageKey, mpsc::Sender<Option<Summary>>);
 
 impl Wake for CallsTheStore {
     fn wake(self: Arc<Self>) {
         let found = self.0.inspect(&self.1).now_or_never();
         let found = found.expect("it does not wait").expect("it answers");
-        let _ = self.2.send(found.expect("a record"));
+        let _ = self.2.send(found);
     }
 }
 

@@ -1,4 +1,89 @@
 //! `#[idempotent]` for axum: handlers that are safe to retry.
+//!
+//! A client sends an `Idempotency-Key` with a request, and may then send the request any number of
+//! times: the handler runs once, and every later answer is the first one, byte for byte, with
+//! `Idempotent-Replayed: true`.
+//!
+//! ```
+//! use axum::{Json, Router, http::StatusCode, routing::post};
+//! use idem_axum::{Idempotency, MemoryStore, idempotent};
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Deserialize)]
+//! # struct NewPayment { amount: u64 }
+//! # #[derive(Serialize)]
+//! # struct Payment { amount: u64 }
+//!
+//! #[idempotent(scope = "user", ttl = "24h")]
+//! async fn create_payment(Json(new): Json<NewPayment>) -> (StatusCode, Json<Payment>) {
+//!     (StatusCode::CREATED, Json(Payment { amount: new.amount }))
+//! }
+//!
+//! let idem = Idempotency::new(MemoryStore::new());
+//! let app: Router = Router::new().route("/payments", post(create_payment)).layer(idem);
+//! # let _ = app;
+//! ```
+//!
+//! The caller is read from a [`Principal`] that the application's authentication puts into the
+//! request's extensions, or from a resolver of the application's own
+//! ([`Builder::scope`](idem_core::Builder::scope)). It must be a stable identity, never a token.
+//!
+//! # Arguments
+//!
+//! | argument | meaning | default |
+//! |---|---|---|
+//! | `scope = "user"` | `"user"`: a key belongs to a caller and an operation. `"endpoint"`: to an operation alone, shared by all callers, said on purpose. Any other name is a resolver registered on the engine | `"user"` |
+//! | `ttl = "24h"` | life of a completed record, from its completion: `30s`, `15m`, `24h`, `7d`, or a `Duration` constant | `24h` |
+//! | `lease = "30s"` | how long a claim lives unrenewed, so how long a key stays blocked after its process died | `30s` |
+//! | `required`, `required = "any"` | a POST or PATCH (any unsafe method) without a key is refused with 400 | optional |
+//! | `header = "X-Event-Id"` | another header carries the key | `Idempotency-Key` |
+//! | `key_format = "uuid"` | refuses other keys with 400 | any |
+//! | `wait = "10s"` | waits for the running request instead of 409 | refuses |
+//! | `on_lapse = "unknown"` | a crashed attempt is not run again: `outcome-unknown` until somebody decides | `"takeover"` |
+//! | `operation = "payments.create"` | a name that survives a change of route | method and route |
+//! | `crate = "path"` | where this crate is | `::idem_axum` |
+//!
+//! What is not written is taken from the engine ([`Builder`]).
+//!
+//! # What happens in which order
+//!
+//! The handler's arguments that read the head of the request are extracted first, then the key, the
+//! caller, the body, and the last argument; then the key is claimed. So a request that fails
+//! authentication is refused before a byte of its body is read, one that fails validation makes no
+//! claim, and a replay is still authenticated. Extractors run for replays too: one that has an effect
+//! or holds a connection, such as a transaction, belongs into the handler.
+//!
+//! The body of a keyed request is read into memory, up to the limit that axum puts on it
+//! ([`DefaultBodyLimit`](axum::extract::DefaultBodyLimit)); that holds for a last argument `Request`
+//! or `Body` too, which axum alone would not limit. Without a key the body is not touched.
+//!
+//! # Where the layer goes
+//!
+//! [`Idempotency`] only tells the handlers which engine is theirs, so it may stand anywhere; of
+//! nested ones the inner wins. What matters is what stands around the handler: compression outside,
+//! so that the record has the plain bytes; authentication, rate limits and request ids outside, so
+//! that their answers and headers are never stored. From outside to inside: trace, CORS, compression,
+//! authentication, rate limit, body limit, handler.
+//!
+//! # When a client hangs up
+//!
+//! axum drops the handler of a client that is gone. A handler that has started under a claim goes on
+//! instead, in a task of its own, inside the span that was current; its answer is stored for the
+//! retry. What outer layers keep in task-locals is gone there. [`Idempotency::drain`] waits for such
+//! tasks at a shutdown.
+//!
+//! # Attributes in one place
+//!
+//! `#[debug_handler]` and `#[instrument]` stand below `#[idempotent]`, where they see the handler's own
+//! arguments; `#[utoipa::path]` stands above. A handler cannot be called directly any more, for instance
+//! by a unit test: its one argument is what the attribute makes of the request. Test the function
+//! that it calls.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `memory` (default) | [`MemoryStore`]: the embedded store, for one process |
+//! | `conformance` | [`store`]`::conformance`: the properties that every store must have |
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,40 +1,39 @@
 //! The one async flow: admit, claim, decide; then run the handler and settle.
 //!
-//! It carries out what [`decide`](crate::decide) says and decides nothing about the protocol. What
-//! happens under a claim is in `claimed`.
+//! It carries out what [`decide`](crate::decide) says and decides nothing about the protocol. Each
+//! stage has a file: `admission`, `claim`, `queue`, and, under a claim, `claimed`.
 
+mod admission;
+mod claim;
 mod claimed;
+mod queue;
 
-use std::{error::Error, fmt, future::Future, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep, timeout},
+use tokio::time::Instant;
+
+use self::queue::Queue;
+pub use self::{
+    admission::{Admission, Admitted},
+    claimed::{Claimed, Panic, Ran, Reply},
 };
-
-pub use self::claimed::{Claimed, Panic, Ran, Reply};
 use crate::{
     attempt::Attempt,
-    decide::{Action, Patience, decide},
-    error::{NotConfigured, StoreError},
+    decide::{Action, decide},
+    error::StoreError,
     fingerprint::Fingerprint,
     headers::HeaderRules,
-    key::{IdempotencyKey, KeyRules, StorageKey},
-    lease::{Detach, Detached, Keeper, Lease, Ticket},
-    live::{Drained, Live, Phase, Waiter, WaiterLimits},
-    observe::{Counts, EventKind, Observers, Operation},
-    policy::{Defaults, OnLapse, Policy},
+    key::StorageKey,
+    lease::{Keeper, Lease, Ticket},
+    live::{Drained, Live, WaiterLimits},
+    observe::{Counts, EventKind, Observers},
+    policy::Defaults,
     record::{Record, RecordBody},
     rejection::Rejection,
-    request::is_safe,
     scope::Caller,
     selection::Selection,
-    store::{Claim, Grant, Owner, Release, Store, Takeover},
+    store::{Claim, Owner, Store},
 };
-
-/// How often a claim is sent before the request is refused.
-const CLAIM_TRIES: u32 = 3;
 
 /// What is set once for all handlers of an engine.
 #[derive(Debug)]
@@ -74,33 +73,6 @@ struct Inner {
     keeper: Arc<Keeper>,
     observers: Arc<Observers>,
     live: Arc<Live>,
-}
-
-/// What to do with a request, as far as its head tells.
-#[derive(Debug)]
-#[must_use]
-pub enum Admission {
-    /// Its method is safe, or it has no key and needs none: the handler runs as it is.
-    Unprotected,
-    /// It has a valid key.
-    Keyed(Admitted),
-    /// It is refused.
-    Rejected(Rejection),
-}
-
-/// A request with a valid key.
-#[derive(Debug)]
-pub struct Admitted {
-    policy: &'static Policy,
-    key: IdempotencyKey,
-    operation: Box<str>,
-}
-
-impl Admitted {
-    /// The operation, for events.
-    pub fn operation(&self) -> Operation<'_> {
-        Operation::Named(&self.operation)
-    }
 }
 
 /// A request that is ready to be claimed.
@@ -156,11 +128,6 @@ impl Engine {
         }))
     }
 
-    /// The lower-case name of the header that carries the key of this handler.
-    pub fn header<'a>(&'a self, policy: &Policy) -> &'a str {
-        policy.header.unwrap_or(&self.0.settings.defaults.header)
-    }
-
     /// The name of the header that marks a replay.
     pub fn marker(&self) -> &str {
         &self.0.settings.marker
@@ -185,75 +152,6 @@ impl Engine {
     /// How often each thing happened since the engine was built.
     pub fn counts(&self) -> Counts {
         self.0.observers.counts()
-    }
-
-    /// Looks at the head of a request: is it protected, and is its key valid?
-    ///
-    /// `route` is the route template, and `lines` are the lines of the key's header. Allocates
-    /// nothing unless there is a key.
-    pub fn admit<'a>(
-        &self,
-        policy: &'static Policy,
-        method: &str,
-        route: Option<&str>,
-        lines: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Admission {
-        if is_safe(method) {
-            return Admission::Unprotected;
-        }
-        let operation = match (policy.operation, route) {
-            (Some(name), _) => Operation::Named(name),
-            (None, Some(route)) => Operation::Route { method, route },
-            (None, None) => Operation::Named(policy.name()),
-        };
-        let defaults = &self.0.settings.defaults;
-        let rules = KeyRules {
-            max_len: self.0.settings.max_key_len,
-            format: policy.key_format.unwrap_or(defaults.key_format),
-        };
-        match IdempotencyKey::from_lines(lines, &rules) {
-            Err(reason) => {
-                Admission::Rejected(self.reject(operation, Rejection::KeyInvalid(reason), None))
-            }
-            Ok(None) if policy.required.unwrap_or(defaults.required).demands(method) => {
-                let header = self.header(policy).into();
-                Admission::Rejected(self.reject(operation, Rejection::KeyMissing { header }, None))
-            }
-            Ok(None) => {
-                self.0
-                    .observers
-                    .tell(operation, None, EventKind::Unprotected);
-                Admission::Unprotected
-            }
-            Ok(Some(_)) if policy.operation.is_none() && route.is_none() => {
-                let cause = NotConfigured::NoRoute;
-                Admission::Rejected(self.reject(operation, Rejection::NotConfigured, Some(&cause)))
-            }
-            Ok(Some(key)) => Admission::Keyed(Admitted {
-                policy,
-                key,
-                operation: operation.to_string().into(),
-            }),
-        }
-    }
-
-    /// Tells the observers of a refusal, and passes it on.
-    pub fn reject(
-        &self,
-        operation: Operation<'_>,
-        rejection: Rejection,
-        cause: Option<&(dyn Error + 'static)>,
-    ) -> Rejection {
-        let code = rejection.code();
-        self.0
-            .observers
-            .tell(operation, None, EventKind::Rejected { code, cause });
-        rejection
-    }
-
-    /// The answer to a refusal: a problem document.
-    pub fn problem(&self, rejection: &Rejection) -> Record {
-        rejection.problem(&self.0.settings.problem_base)
     }
 
     /// What to store of a response: its status, the headers that a replay may send, its body.
@@ -411,73 +309,6 @@ impl Engine {
         }
     }
 
-    /// Sends the claim. If the request is dropped meanwhile, the claim ends in a task of its own
-    /// and is taken back.
-    async fn claim(&self, ticket: &Arc<Ticket>) -> Result<Claim, StoreError> {
-        let claim = Box::pin(self.clone().send_claim(Arc::clone(ticket)));
-        let (engine, ticket) = (self.clone(), Arc::clone(ticket));
-        Detach::new(claim, move |Detached(claim)| {
-            let undo = engine.clone();
-            spawn(&Arc::clone(&ticket), async move {
-                // A failed claim has sent its own `Undo`.
-                if let Ok(Claim::Acquired { grant }) = claim.await {
-                    undo.undo(&ticket, Some(grant)).await;
-                }
-            });
-        })
-        .await
-    }
-
-    /// Sends the claim with one owner token until there is an answer, so that a claim whose reply
-    /// was lost is recognised as ours.
-    async fn send_claim(self, ticket: Arc<Ticket>) -> Result<Claim, StoreError> {
-        let takeover = match ticket.policy.on_lapse {
-            OnLapse::Takeover => Takeover::Allowed,
-            OnLapse::Unknown => Takeover::Refused,
-        };
-        let limit = self.0.settings.store_timeout / CLAIM_TRIES;
-        let mut pauses = None;
-        loop {
-            let error = match self
-                .call(limit, self.0.store.claim(&ticket.claim(takeover)))
-                .await
-            {
-                Ok(claim) => return Ok(claim),
-                // Nothing was stored and there is nothing to take back.
-                Err(error @ StoreError::Full { .. }) => return Err(error),
-                Err(error) => error,
-            };
-            let pauses = pauses.get_or_insert_with(|| backoff(CLAIM_TRIES as usize - 1));
-            let Some(pause) = pauses.next() else {
-                // It may still land: then it blocks the key for one lease at worst.
-                let engine = self.clone();
-                let owner = Arc::clone(&ticket);
-                spawn(&ticket, async move { engine.undo(&owner, None).await });
-                return Err(error);
-            };
-            sleep(pause).await;
-        }
-    }
-
-    /// Takes back a claim whose handler has not started.
-    async fn undo(&self, ticket: &Ticket, grant: Option<Grant>) {
-        let lease = ticket.lease(grant);
-        let undo = self.0.store.release(&lease, Release::Undo);
-        if let Err(error) = self.call(self.0.settings.store_timeout, undo).await {
-            self.tell(ticket, EventKind::ReleaseFailed { error: &error });
-        }
-    }
-
-    async fn call<T>(
-        &self,
-        limit: Duration,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        timeout(limit, call)
-            .await
-            .unwrap_or(Err(StoreError::TimedOut { limit }))
-    }
-
     fn tell(&self, ticket: &Ticket, kind: EventKind<'_>) {
         self.0
             .observers
@@ -491,80 +322,5 @@ impl fmt::Debug for Engine {
             .field("store", &self.0.store)
             .field("settings", &self.0.settings)
             .finish_non_exhaustive()
-    }
-}
-
-/// Runs `task` apart from any request, unless there is no runtime to run it on.
-fn spawn(ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
-    match Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn(task)),
-        Err(error) => {
-            let operation = ticket.operation();
-            tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
-        }
-    }
-}
-
-/// Pauses between tries, growing and jittered.
-fn backoff(times: usize) -> impl Iterator<Item = Duration> {
-    ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(25))
-        .with_max_delay(Duration::from_secs(5))
-        .with_max_times(times)
-        .with_jitter()
-        .build()
-}
-
-/// A request that may wait for another one: until when, and its place.
-struct Queue {
-    until: Option<Instant>,
-    place: Option<Waiter>,
-}
-
-impl Queue {
-    fn new(wait: Option<Duration>) -> Self {
-        Self {
-            until: wait.map(|wait| Instant::now() + wait),
-            place: None,
-        }
-    }
-
-    /// Takes a place at the first claim that finds another attempt.
-    fn patience(
-        &mut self,
-        live: &Arc<Live>,
-        ticket: &Ticket,
-        claim: &Claim,
-        limits: WaiterLimits,
-    ) -> Patience {
-        let in_time = self.until.is_some_and(|until| Instant::now() < until);
-        if !in_time || !matches!(claim, Claim::InProgress { .. }) {
-            return Patience::Exhausted;
-        }
-        if self.place.is_none() {
-            self.place = live.wait(ticket.id, limits);
-        }
-        if self.place.is_some() {
-            Patience::Waits
-        } else {
-            Patience::Exhausted
-        }
-    }
-
-    /// Waits until the record may have changed.
-    ///
-    /// Dropped here, a waiter leaves nothing behind: it has no claim.
-    async fn wait(&self, engine: &Engine, ticket: &Ticket, left: Duration) {
-        let lapse = Instant::now() + left;
-        let until = self.until.map_or(lapse, |until| until.min(lapse));
-        tokio::select! {
-            () = engine.0.live.reached(Phase::Draining) => {}
-            changed = engine.0.store.changed(&ticket.id, until) => {
-                if let Err(error) = changed {
-                    tracing::warn!(operation = %ticket.operation(), record = %ticket.id, %error, "cannot watch a record");
-                    sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
     }
 }

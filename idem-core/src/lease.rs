@@ -24,7 +24,7 @@ use crate::{
     fingerprint::Fingerprint,
     key::{IdempotencyKey, StorageKey},
     observe::Operation,
-    policy::Effective,
+    policy::{Effective, OnLapse},
     scope::Caller,
     store::{Audit, ClaimRequest, Grant, LeaseRef, Owner, Takeover},
 };
@@ -47,7 +47,11 @@ impl Ticket {
         Operation::Named(&self.operation)
     }
 
-    pub(crate) fn claim(&self, takeover: Takeover) -> ClaimRequest<'_> {
+    pub(crate) fn claim(&self) -> ClaimRequest<'_> {
+        let takeover = match self.policy.on_lapse {
+            OnLapse::Takeover => Takeover::Allowed,
+            OnLapse::Unknown => Takeover::Refused,
+        };
         ClaimRequest {
             key: &self.id,
             owner: self.owner,
@@ -94,6 +98,7 @@ pub(crate) struct Held {
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) grant: Grant,
     settling: AtomicBool,
+    lost: AtomicBool,
 }
 
 impl Held {
@@ -101,6 +106,12 @@ impl Held {
     /// no lost lease.
     pub(crate) fn is_settling(&self) -> bool {
         self.settling.load(Ordering::Acquire)
+    }
+
+    /// Notes that the lease is lost; `false` if that is known already. The keeper and the attempt
+    /// both find out, and one of them tells.
+    pub(crate) fn lose(&self) -> bool {
+        !self.lost.swap(true, Ordering::AcqRel)
     }
 }
 
@@ -116,6 +127,7 @@ impl Lease {
             ticket,
             grant,
             settling: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
         });
         let id = keeper.hold(Arc::clone(&held), sent);
         Self { held, keeper, id }
@@ -127,6 +139,11 @@ impl Lease {
 
     pub(crate) fn grant(&self) -> Grant {
         self.held.grant
+    }
+
+    /// Notes that the lease is lost; `false` if that is known already.
+    pub(crate) fn lose(&self) -> bool {
+        self.held.lose()
     }
 
     /// Says that the handler has ended. The lease is renewed until its outcome is stored.

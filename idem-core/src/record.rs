@@ -9,6 +9,7 @@
 use std::{error::Error, fmt};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::{HeaderName, HeaderValue};
 
 /// The version of the layout that this build writes.
 const VERSION: u8 = 1;
@@ -139,7 +140,11 @@ impl Record {
             let name = usize::from(u16_from(&mut bytes)?);
             let value = bytes.try_get_u32().map_err(|_| Unreadable::Truncated)?;
             let value = usize::try_from(value).map_err(|_| Unreadable::Truncated)?;
-            headers.push((take(&mut bytes, name)?, take(&mut bytes, value)?));
+            let line = (take(&mut bytes, name)?, take(&mut bytes, value)?);
+            if !can_be_sent(&line) {
+                return Err(Unreadable::Header);
+            }
+            headers.push(line);
         }
         let length = usize::from(u16_from(&mut bytes)?);
         let reference = take(&mut bytes, length)?;
@@ -161,6 +166,11 @@ impl Record {
             reference,
         })
     }
+}
+
+/// Whether a line is one that HTTP allows: one that it does not would be missing from the replay.
+fn can_be_sent((name, value): &HeaderLine) -> bool {
+    HeaderName::from_bytes(name).is_ok() && HeaderValue::from_maybe_shared(value.clone()).is_ok()
 }
 
 fn fit<T: TryFrom<usize>>(length: usize) -> Result<T, TooLarge> {
@@ -221,6 +231,8 @@ pub enum Unreadable {
     Flags(u8),
     /// No HTTP status.
     Status(u16),
+    /// A header line that cannot be sent.
+    Header,
     /// The bytes end too early.
     Truncated,
     /// The reference is not UTF-8.
@@ -233,6 +245,7 @@ impl fmt::Display for Unreadable {
             Self::Version(version) => write!(f, "the record has the unknown version {version}"),
             Self::Flags(flags) => write!(f, "the record has the impossible flags {flags:#010b}"),
             Self::Status(status) => write!(f, "the record has the impossible status {status}"),
+            Self::Header => f.write_str("the record has an impossible header line"),
             Self::Truncated => f.write_str("the record is truncated"),
             Self::Reference => f.write_str("the reference of the record is not text"),
         }
@@ -306,6 +319,9 @@ mod tests {
         assert_eq!(changed(1, 2), Err(Unreadable::Flags(2)));
         assert_eq!(changed(1, 1), Err(Unreadable::Flags(1)));
         assert_eq!(changed(2, 0xff), Err(Unreadable::Status(0xffc9)));
+        // Six bytes of head, and six of lengths; then `location` and its value.
+        assert_eq!(changed(12, b' '), Err(Unreadable::Header));
+        assert_eq!(changed(12 + 8, b'\n'), Err(Unreadable::Header));
     }
 
     #[test]
@@ -318,7 +334,8 @@ mod tests {
     }
 
     fn records() -> impl Strategy<Value = Record> {
-        let line = ("[a-z-]{1,12}", vec(any::<u8>(), 0..24));
+        let visible = any::<u8>().prop_filter("of a header value", |byte| !byte.is_ascii_control());
+        let line = ("[a-z-]{1,12}", vec(visible, 0..24));
         let lines = vec(line, 0..5);
         (
             100..=599_u16,

@@ -7,7 +7,8 @@
 //! A store must hold to this, and `conformance` tests it:
 //!
 //! * Of any number of concurrent claims of one key exactly one is [`Claim::Acquired`].
-//! * A claim that is sent again with the same owner token is acquired again.
+//! * A claim that is sent again with the same owner token is acquired again: the same attempt, whose
+//!   lease counts from then.
 //! * Renewing, completing and releasing compare the owner token and change nothing if it is not
 //!   theirs. They do not look at the lease: an owner that nobody replaced is still the owner.
 //! * A fingerprint that differs is a [`Claim::Mismatch`], whatever the state.
@@ -15,7 +16,7 @@
 //!   its lease and its `ttl`, a completed one for `ttl` from its completion.
 //! * Fences grow while a record lives.
 
-#[cfg(feature = "conformance")]
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 #[cfg(feature = "memory")]
 mod memory;
@@ -65,11 +66,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Gives the claim up without an outcome.
     async fn release(&self, lease: &LeaseRef<'_>, how: Release) -> Result<Released, StoreError>;
 
-    /// Looks a key up, for support staff.
+    /// Looks a key up, for support staff. What has expired is not there, and of a record that cannot
+    /// be read there is only what lies outside of it.
     async fn inspect(&self, key: &StorageKey) -> Result<Option<Summary>, StoreError>;
 
     /// Carries out an operator's decision about the record whose fence is still `expected`. A live
-    /// owner is fenced by it: its later calls change nothing.
+    /// owner is fenced by it: its later calls change nothing. Only [`Resolve::Forget`] leaves nothing
+    /// to fence it with: if it completes after all, its record is restored.
     async fn resolve(
         &self,
         key: &StorageKey,

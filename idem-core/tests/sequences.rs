@@ -1,8 +1,7 @@
 //! Random sequences of calls: each store answers as the model does.
-#![cfg(feature = "conformance")]
+#![cfg(all(feature = "conformance", feature = "memory"))]
 
 mod subjects {
-    #[cfg(feature = "memory")]
     pub(crate) mod memory;
 }
 
@@ -73,7 +72,6 @@ fn record() -> impl Strategy<Value = Record> {
     })
 }
 
-#[cfg(feature = "memory")]
 mod memory {
     use idem_core::{MemoryStore, MemoryStoreOptions, Store};
     use tokio::runtime::{Builder, Runtime};
@@ -97,7 +95,7 @@ mod memory {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
         fn the_memory_store_answers_as_the_model_does(operations in operations(UNIT)) {

@@ -1,9 +1,9 @@
 //! What the attribute turns a handler into.
 //!
 //! Quoted code has no logic and infers nothing: it calls the adapter's `__private` module by
-//! absolute paths. Locals are `mixed_site`, items begin with `__idem_`, so that no name of the
-//! user's can meet one of ours. A token is given a place in the user's source only where the user
-//! can get something wrong that the compiler reports there.
+//! absolute paths. Locals are `mixed_site` and begin with `idem_`, items with `__idem_`, so that no
+//! name of the user's can meet one of ours. A token is given a place in the user's source only
+//! where the user can get something wrong that the compiler reports there.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -67,6 +67,7 @@ fn route(private: &TokenStream, marker: &Ident, args: &Args, handler: &Handler) 
     let settings = settings(private, args);
     quote! {
         #[doc(hidden)]
+        // The compiler spares a macro's items these; clippy and editors do not.
         #[allow(
             non_camel_case_types,
             missing_debug_implementations,
@@ -98,7 +99,7 @@ fn settings(private: &TokenStream, args: &Args) -> TokenStream {
     } = args;
     let mut calls = TokenStream::new();
     let mut set = |name, value: Option<TokenStream>| {
-        let name = local(name);
+        let name = Ident::new(name, Span::mixed_site());
         calls.extend(value.map(|value| quote!(.#name(#value))));
     };
     set(
@@ -168,8 +169,7 @@ fn function(private: &TokenStream, marker: &Ident, handler: &Handler) -> TokenSt
     let arguments: Vec<_> = (0..handler.arguments().count())
         .map(|index| local(&format!("arg{index}")))
         .collect();
-    // The user's function is an item beside this local, and would hide it under the same name.
-    let captured = format_ident!("captured_{}", name, span = Span::mixed_site());
+    let captured = local("captured");
     let callee = local("handler");
     let answer = local("answer");
 
@@ -225,9 +225,9 @@ fn turbofish(generics: &Generics) -> Option<TokenStream> {
     (!names.is_empty()).then(|| quote!(::<#(#names),*>))
 }
 
-/// A name that the user's code can neither see nor shadow.
+/// A local that no local of the user's is confused with, and by its prefix no item of theirs.
 fn local(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
+    format_ident!("idem_{name}", span = Span::mixed_site())
 }
 
 /// The call `function(argument)`, which the compiler reports as if it were `place`.
@@ -298,7 +298,7 @@ impl ::idem_axum::__private::Route for __idem_create_payment {
 }
 /// Creates a payment.
 pub async fn create_payment(
-    captured_create_payment: ::idem_axum::__private::Captured<
+    idem_captured: ::idem_axum::__private::Captured<
         (State<App>, AuthUser, Json<NewPayment>),
         __idem_create_payment,
     >,
@@ -311,13 +311,13 @@ pub async fn create_payment(
     ) -> Result<Json<Payment>, AppError> {
         app.pay(user, body).await
     }
-    captured_create_payment
+    idem_captured
         .run(
             |_| ::idem_axum::__private::Selection::new(),
-            |(arg0, arg1, arg2)| async move {
-                let handler = create_payment;
-                let answer = handler(arg0, arg1, arg2).await;
-                ::idem_axum::__private::into_response(answer)
+            |(idem_arg0, idem_arg1, idem_arg2)| async move {
+                let idem_handler = create_payment;
+                let idem_answer = idem_handler(idem_arg0, idem_arg1, idem_arg2).await;
+                ::idem_axum::__private::into_response(idem_answer)
             },
         )
         .await
@@ -335,11 +335,10 @@ pub async fn create_payment(
             ),
         );
         assert!(
-            written
-                .contains("captured_create: ::idem_axum::__private::Captured<(), __idem_create>")
+            written.contains("idem_captured: ::idem_axum::__private::Captured<(), __idem_create>")
         );
         assert!(written.contains("|()| async move {"));
-        assert!(written.contains("handler().await"));
+        assert!(written.contains("idem_handler().await"));
     }
 
     #[test]
@@ -356,8 +355,8 @@ pub async fn create_payment(
         );
         assert_eq!(written.matches("T: Send,").count(), 2);
         assert!(written.contains("Captured<(Json<T>,), __idem_create>"));
-        assert!(written.contains("|(arg0,)| async move {"));
-        assert!(written.contains("let handler = create::<T, N>;"));
+        assert!(written.contains("|(idem_arg0,)| async move {"));
+        assert!(written.contains("let idem_handler = create::<T, N>;"));
     }
 
     #[test]
@@ -391,9 +390,8 @@ pub async fn create_payment(
         );
         assert!(written.contains("struct __idem_type;"));
         assert!(written.contains(r#"::core::concat!(::core::module_path!(), "::type")"#));
-        assert!(written.contains("captured_type: "));
         assert_eq!(written.matches("async fn r#type(").count(), 2);
-        assert!(written.contains("let handler = r#type;"));
+        assert!(written.contains("let idem_handler = r#type;"));
     }
 
     #[test]

@@ -2,35 +2,31 @@
 //! ledger, which is the truth of every scenario.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
 };
-
-use tracing::Span;
 
 use crate::{
     gate::{Gate, Gates},
     script::{Body, Crash, Script, Seen, Step},
 };
 
-/// How many applications this process had.
-static STARTED: AtomicUsize = AtomicUsize::new(0);
-
 /// The state that all handlers share with the test.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct App(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    name: String,
     ledger: Mutex<Vec<String>>,
     runs: Mutex<HashMap<String, usize>>,
     gates: Gates,
     serial: AtomicUsize,
     forbidden: Mutex<Vec<String>>,
+    refusals: Mutex<VecDeque<u16>>,
 }
 
 /// What a handler is to answer.
@@ -46,27 +42,7 @@ pub struct Reply {
     pub outcome: Option<String>,
 }
 
-impl Default for App {
-    fn default() -> Self {
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::new(Inner {
-            name: format!("app-{number}."),
-            ..Inner::default()
-        }))
-    }
-}
-
 impl App {
-    /// A text that stands in the log lines of this application's requests and in no others.
-    pub(crate) fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// The span of one request, which an application has around everything.
-    pub(crate) fn span(&self) -> Span {
-        tracing::info_span!("request", app = self.name())
-    }
-
     /// How often this line stands in the ledger.
     pub fn effects(&self, line: &str) -> usize {
         lock(&self.0.ledger)
@@ -105,6 +81,16 @@ impl App {
         !lock(&self.0.forbidden).iter().any(|name| name == user)
     }
 
+    /// Has the next guarded request refused with this status, by what stands before the handler.
+    pub fn refuse(&self, status: u16) {
+        lock(&self.0.refusals).push_back(status);
+    }
+
+    /// The status that a guarded request is to be refused with, once.
+    pub fn refusal(&self) -> Option<u16> {
+        lock(&self.0.refusals).pop_front()
+    }
+
     /// Does what the script says, as a handler would.
     ///
     /// # Panics
@@ -117,17 +103,26 @@ impl App {
             *run
         };
         let step = &script.steps[(run - 1).min(script.steps.len() - 1)];
-        assert_ne!(step.panic, Some(Crash::AtOnce), "the script says so");
+        let crash = || panic!("the script of {} says so", script.line);
+        if step.panic == Some(Crash::AtOnce) {
+            crash();
+        }
         if let Some(name) = &step.gate {
             self.gate(name).pass().await;
+        }
+        if !step.takes.is_zero() {
+            tokio::time::sleep(step.takes).await;
+        }
+        if !step.blocks.is_zero() {
+            thread::sleep(step.blocks);
         }
         if step.effect {
             lock(&self.0.ledger).push(script.line.clone());
         }
         tracing::info!(line = script.line, "handler has done its work");
         match step.panic {
-            Some(Crash::AfterEffect) => panic!("the script says so"),
-            Some(Crash::InDrop) => drop(PanicsInDrop),
+            Some(Crash::AfterEffect) => crash(),
+            Some(Crash::InDrop) => drop(OnDrop(crash)),
             Some(Crash::AtOnce) | None => {}
         }
         self.reply(step, &seen)
@@ -152,11 +147,12 @@ impl App {
     }
 }
 
-struct PanicsInDrop;
+/// A guard that does something in its destructor.
+struct OnDrop<F: Fn()>(F);
 
-impl Drop for PanicsInDrop {
+impl<F: Fn()> Drop for OnDrop<F> {
     fn drop(&mut self) {
-        panic!("the script says so");
+        self.0();
     }
 }
 

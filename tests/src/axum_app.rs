@@ -23,13 +23,13 @@ use idem_axum::{Attempt, Idempotency, Outcome, Principal, Rejection, idempotent}
 use idem_core::Counts;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
-use tower_http::catch_panic::CatchPanicLayer;
-use tracing::Instrument;
+use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 
 use crate::{
     app::{App, Reply},
     script::{self, Script, Seen},
-    world::{Handle, Params, Setup, TestStore},
+    store::TestStore,
+    world::{Handle, Params, Setup},
 };
 
 /// Starts the application on a free port.
@@ -38,7 +38,6 @@ pub(crate) async fn start(
     store: TestStore,
     setup: &Setup,
 ) -> (SocketAddr, Box<dyn Handle>, JoinHandle<()>) {
-    let TestStore::Memory(store) = store;
     let mut builder = setup
         .apply(Idempotency::builder(store))
         .scope("tenant", |parts: &Parts| text(parts, "x-tenant"))
@@ -52,7 +51,6 @@ pub(crate) async fn start(
         .build()
         .expect("the settings of a scenario are valid");
 
-    let traced = middleware::from_fn_with_state(app.clone(), trace);
     let mut router = routes(&app).fallback(fallback).with_state(app);
     if !setup.no_engine {
         router = router.layer(idem.clone());
@@ -61,7 +59,15 @@ pub(crate) async fn start(
     if setup.catch_panic {
         router = router.layer(CatchPanicLayer::new());
     }
-    router = router.layer(traced);
+    let span = |request: &Request| {
+        let id = request.headers().get("x-request-id");
+        let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();
+        tracing::info_span!("request", request_id = id)
+    };
+    let trace = TraceLayer::new_for_http()
+        .make_span_with(span)
+        .on_failure(());
+    router = router.layer(trace);
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let addr = listener.local_addr().expect("it is bound");
@@ -104,11 +110,13 @@ fn routes(app: &App) -> Router<App> {
         .route("/unknown", post(unknown))
         .route("/short", post(short))
         .route("/brief-lease", post(brief_lease))
+        .route("/fallible", post(fallible))
         .route("/named", any(named))
         .route("/renamed", any(named))
         .route("/accounts/{id}/charge", post(charge))
         .nest("/nested/{tenant}", accounts)
         .nest("/named-fallback", Router::new().fallback(named))
+        .route("/extracted", post(extracted))
         .route("/read", get(charge).post(charge))
         .route("/guarded/argument", post(guarded))
         .merge(
@@ -239,6 +247,9 @@ impl FromRequestParts<App> for Permitted {
     type Rejection = StatusCode;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, StatusCode> {
+        if let Some(status) = app.refusal() {
+            return Err(StatusCode::from_u16(status).expect("a status"));
+        }
         let user = user(parts).ok_or(StatusCode::UNAUTHORIZED)?;
         if app.may(&user) {
             Ok(Self)
@@ -258,16 +269,50 @@ async fn guarded(
     context.perform(&attempt, script).await
 }
 
+/// A handler whose failures are errors.
+#[idempotent]
+async fn fallible(
+    context: Context,
+    attempt: Attempt,
+    Json(script): Json<Script>,
+) -> Result<Response, Response> {
+    let response = context.perform(&attempt, script).await;
+    if response.status().is_server_error() {
+        Err(response)
+    } else {
+        Ok(response)
+    }
+}
+
+/// Authenticates as an argument of the handler, instead of in a layer.
+struct Login;
+
+impl FromRequestParts<App> for Login {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, StatusCode> {
+        let name = text(parts, "x-login").ok_or(StatusCode::UNAUTHORIZED)?;
+        parts.extensions.insert(Principal::new(name));
+        Ok(Self)
+    }
+}
+
+#[idempotent]
+async fn extracted(
+    _: Login,
+    context: Context,
+    attempt: Attempt,
+    Json(script): Json<Script>,
+) -> Response {
+    context.perform(&attempt, script).await
+}
+
 async fn permit(State(app): State<App>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match Permitted::from_request_parts(&mut parts, &app).await {
         Ok(Permitted) => next.run(Request::from_parts(parts, body)).await,
         Err(status) => status.into_response(),
     }
-}
-
-async fn trace(State(app): State<App>, request: Request, next: Next) -> Response {
-    next.run(request).instrument(app.span()).await
 }
 
 /// Names the caller: `Bearer <name>`, or `Anonymous`; without the header it names nobody, as an

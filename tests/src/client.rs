@@ -108,6 +108,43 @@ impl Call {
         self
     }
 
+    /// The request as HTTP/1.1 writes it, for a bare connection.
+    ///
+    /// # Panics
+    /// If its address is none.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let url = self.url.strip_prefix("http://").expect("made by `new`");
+        let (host, path) = url.split_at(url.find('/').expect("a path"));
+        let body = self.body.clone().unwrap_or_default();
+        let length = body.len();
+        let mut bytes = format!(
+            "{} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\n",
+            self.method
+        )
+        .into_bytes();
+        for (name, value) in &self.headers {
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            bytes.extend_from_slice(b": ");
+            bytes.extend_from_slice(value.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    /// The same with further header lines, each with its end, which may be anything.
+    ///
+    /// # Panics
+    /// If its address is none.
+    pub fn to_bytes_with(&self, lines: impl AsRef<[u8]>) -> Vec<u8> {
+        let mut bytes = self.to_bytes();
+        let end = bytes.windows(2).position(|end| end == b"\r\n");
+        let head = end.expect("the end of the request line") + 2;
+        bytes.splice(head..head, lines.as_ref().iter().copied());
+        bytes
+    }
+
     /// Sends the request and takes the whole answer.
     ///
     /// # Panics

@@ -14,13 +14,15 @@ pub mod heard;
 pub mod logs;
 pub mod raw;
 pub mod script;
+pub mod store;
 pub mod world;
 
 pub use self::{
     client::{Answer, Call},
     heard::Heard,
-    raw::RawAnswer,
+    raw::Connection,
     script::{Script, Step},
+    store::StoreCall,
     world::{Framework, Row, Setup, StoreKind, World},
 };
 

@@ -1,7 +1,7 @@
-//! Everything that is logged in this process, at every level.
+//! Everything that is logged in this process, at every level, and every panic.
 
 use std::{
-    io,
+    io, panic,
     sync::{Mutex, Once, PoisonError},
 };
 
@@ -20,6 +20,13 @@ pub fn listen() {
             .finish();
         // Another subscriber would mean that a test set its own: then its lines are not ours.
         let _ = tracing::subscriber::set_global_default(subscriber);
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(ToString::to_string);
+            let message = panic.payload_as_str();
+            tracing::error!(target: "panic", place, message);
+            print(panic);
+        }));
     });
 }
 

@@ -1,128 +1,124 @@
-//! Requests written byte by byte, for what no client would send.
+//! A bare connection, which a scenario can cut where it likes.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
-use reqwest::header::{HeaderName, HeaderValue};
+use bytes::{Buf, Bytes, BytesMut};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::{Duration, timeout},
+    time::timeout,
 };
 
-use crate::{client::Answer, script::Script, world::World};
+use crate::client::{Answer, Call};
 
-/// The bytes of a POST by `ada` over HTTP/1.1. `lines` are further header lines, each with the
-/// end of its line.
-pub fn post(path: &str, lines: impl AsRef<[u8]>, script: &Script) -> Vec<u8> {
-    let body = serde_json::to_vec(script).expect("a script is JSON");
-    let length = body.len();
-    let mut request = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-         Authorization: Bearer ada\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n"
-    )
-    .into_bytes();
-    request.extend_from_slice(lines.as_ref());
-    request.extend_from_slice(b"\r\n");
-    request.extend_from_slice(&body);
-    request
+/// A connection over HTTP/1.1. Dropping it closes it, as a client that leaves does.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    read: BytesMut,
 }
 
-/// An answer as it came over the wire, on a connection that the server then closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawAnswer {
-    /// The status.
-    pub status: u16,
-    /// The header lines in order, their names as they were sent.
-    pub lines: Vec<(String, Vec<u8>)>,
-    /// What followed the empty line.
-    pub body: Vec<u8>,
-}
-
-impl World {
-    /// Sends these bytes on a connection of their own and takes what comes until the server
-    /// closes it, so a request should ask for that: `Connection: close`.
+impl Connection {
+    /// Connects.
     ///
     /// # Panics
-    /// If it does not close, or sends no answer.
-    pub async fn raw(&self, request: impl AsRef<[u8]>) -> RawAnswer {
-        let exchange = exchange(self.addr, request.as_ref());
-        let bytes = timeout(Duration::from_secs(30), exchange).await;
-        let bytes = bytes.expect("the server closes the connection");
-        RawAnswer::parse(&bytes)
-    }
-}
-
-async fn exchange(addr: SocketAddr, request: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(addr).await.expect("the server listens");
-    stream.write_all(request).await.expect("the server reads");
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).await.expect("an answer");
-    bytes
-}
-
-impl RawAnswer {
-    fn parse(bytes: &[u8]) -> Self {
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-        let end = end.unwrap_or_else(|| panic!("no head in {}", bytes.escape_ascii()));
-        let mut lines = bytes[..end]
-            .split(|byte| *byte == b'\n')
-            .map(<[u8]>::trim_ascii);
-        let status = lines.next().expect("a status line");
-        let status = String::from_utf8_lossy(status);
-        let status = status.split(' ').nth(1).expect("a status").parse();
-        let lines = lines.map(|line| {
-            let colon = line
-                .iter()
-                .position(|byte| *byte == b':')
-                .expect("a header line");
-            let name = String::from_utf8_lossy(&line[..colon]).into_owned();
-            (name, line[colon + 1..].trim_ascii().to_vec())
-        });
+    /// If nobody listens there.
+    pub async fn open(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect(addr).await.expect("a listener");
+        stream.set_nodelay(true).expect("a connected socket");
         Self {
-            status: status.expect("a number"),
-            lines: lines.collect(),
-            body: bytes[end + 4..].to_vec(),
+            stream,
+            read: BytesMut::new(),
         }
     }
 
-    /// The values of a header, in order.
-    pub fn all(&self, name: &str) -> Vec<&[u8]> {
-        let named = |line: &&(String, Vec<u8>)| line.0.eq_ignore_ascii_case(name);
-        self.lines
-            .iter()
-            .filter(named)
-            .map(|line| &*line.1)
-            .collect()
+    /// Sends bytes.
+    ///
+    /// # Panics
+    /// If the server has closed the connection.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        let sent = self.stream.write_all(bytes).await;
+        sent.expect("the connection is open");
     }
 
-    /// The header lines but those of these names.
-    #[must_use]
-    pub fn without(&self, names: &[&str]) -> Vec<(&str, &[u8])> {
-        let lines = self
-            .lines
-            .iter()
-            .map(|(name, value)| (name.as_str(), &**value));
-        lines
-            .filter(|(name, _)| !names.iter().any(|other| other.eq_ignore_ascii_case(name)))
-            .collect()
+    /// Sends a request.
+    pub async fn send(&mut self, call: &Call) {
+        self.write(&call.to_bytes()).await;
+    }
+
+    /// Says that nothing more will be sent, and goes on reading.
+    ///
+    /// # Panics
+    /// If the server has closed the connection.
+    pub async fn half_close(&mut self) {
+        let closed = self.stream.shutdown().await;
+        closed.expect("the connection is open");
+    }
+
+    /// Leaves without a farewell: the server's next read or write fails.
+    ///
+    /// # Panics
+    /// If the socket cannot be told so.
+    pub fn reset(self) {
+        self.stream.set_zero_linger().expect("a connected socket");
+    }
+
+    /// Takes one answer; `None` if the server closes the connection before the end of it.
+    ///
+    /// # Panics
+    /// If there is none within 30 seconds, or it is not framed by a `content-length`.
+    pub async fn answer(&mut self) -> Option<Answer> {
+        timeout(Duration::from_secs(30), self.next())
+            .await
+            .expect("an answer or an end")
+    }
+
+    async fn next(&mut self) -> Option<Answer> {
+        let head = loop {
+            match self.read.windows(4).position(|end| end == b"\r\n\r\n") {
+                Some(end) => break self.read.split_to(end + 4).freeze(),
+                None => self.fill().await?,
+            }
+        };
+        let (status, headers) = parse(&head);
+        let length = headers.get("content-length");
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        let length: usize = match status {
+            204 | 304 => 0,
+            _ => length.expect("an answer of known length"),
+        };
+        while self.read.len() < length {
+            self.fill().await?;
+        }
+        Some(Answer {
+            status,
+            headers,
+            body: self.read.split_to(length).freeze(),
+        })
+    }
+
+    async fn fill(&mut self) -> Option<()> {
+        match self.stream.read_buf(&mut self.read).await {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(()),
+        }
     }
 }
 
-/// The answer as the client of the other scenarios gives it.
-impl From<RawAnswer> for Answer {
-    fn from(raw: RawAnswer) -> Self {
-        let lines = raw.lines.iter().map(|(name, value)| {
-            let name: HeaderName = name.parse().expect("a header name");
-            (
-                name,
-                HeaderValue::from_bytes(value).expect("a header value"),
-            )
-        });
-        Self {
-            status: raw.status,
-            headers: lines.collect(),
-            body: raw.body.into(),
-        }
+fn parse(head: &Bytes) -> (u16, HeaderMap) {
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let status = lines.next().and_then(|line| line.get(9..12));
+    let status = status.and_then(|digits| str::from_utf8(digits).ok()?.parse().ok());
+    let mut headers = HeaderMap::new();
+    for mut line in lines.filter(|line| !line.is_empty()) {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let name = line.split_at(colon.expect("a header line")).0;
+        line.advance(name.len() + 1);
+        headers.append(
+            HeaderName::from_bytes(name).expect("a header name"),
+            HeaderValue::from_bytes(line.trim_ascii()).expect("a header value"),
+        );
     }
+    (status.expect("a status line"), headers)
 }

@@ -2,7 +2,7 @@
 //!
 //! So one handler serves every scenario, and a scenario shows in one place what happens.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,6 +58,12 @@ pub struct Step {
     /// Where it waits before its effect.
     #[serde(default)]
     pub gate: Option<String>,
+    /// For how long it blocks its thread before its effect.
+    #[serde(default)]
+    pub blocks: Duration,
+    /// For how long it waits before its effect.
+    #[serde(default)]
+    pub takes: Duration,
     /// Whether and where it panics.
     #[serde(default)]
     pub panic: Option<Crash>,
@@ -111,6 +117,8 @@ impl Default for Step {
     fn default() -> Self {
         Self {
             gate: None,
+            blocks: Duration::ZERO,
+            takes: Duration::ZERO,
             panic: None,
             effect: true,
             status: 201,
@@ -142,6 +150,20 @@ impl Step {
     #[must_use]
     pub fn gate(mut self, name: &str) -> Self {
         self.gate = Some(name.to_owned());
+        self
+    }
+
+    /// Blocks its thread before its effect, as no handler should.
+    #[must_use]
+    pub fn blocks(mut self, time: Duration) -> Self {
+        self.blocks = time;
+        self
+    }
+
+    /// Waits before its effect.
+    #[must_use]
+    pub fn takes(mut self, time: Duration) -> Self {
+        self.takes = time;
         self
     }
 

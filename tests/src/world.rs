@@ -1,18 +1,36 @@
 //! One running service and its client: a framework, a store, and the settings of a scenario.
 
 use std::{
-    collections::BTreeMap, fmt, future::Future, net::SocketAddr, pin::Pin, sync::Arc,
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use bytes::Bytes;
 use idem_core::{
     Adapter, Builder, Caller, Counts, Drained, IdempotencyKey, KeyRules, MemoryStore,
     MemoryStoreOptions, Required, StorageKey, observe::Observer,
 };
-use tokio::task::JoinHandle;
+use tokio::{
+    runtime::{Handle as RuntimeHandle, Runtime},
+    task::JoinHandle,
+};
 
-use crate::{app::App, axum_app, client::Call, clock::Clock, logs};
+use crate::{
+    app::App,
+    axum_app,
+    client::{Answer, Call},
+    clock::Clock,
+    logs,
+    raw::Connection,
+    store::{Backend, TestStore},
+};
 
 /// A framework that scenarios run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +94,14 @@ pub struct Setup {
     pub drop_headers: Vec<&'static str>,
     /// Another name for the header that marks a replay.
     pub replay_marker: Option<&'static str>,
+    /// What keeps the records of this service apart from those of others in its store.
+    pub namespace: Option<&'static str>,
+    /// The longest wait for one answer of the store.
+    pub store_timeout: Option<Duration>,
+    /// Whether the store goes by the real time, as the leases' renewal always does.
+    pub real_time: bool,
+    /// Whether the service has a runtime of its own, with one worker.
+    pub one_worker: bool,
     /// Who hears the events.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -113,6 +139,9 @@ impl Setup {
         if let Some(limit) = self.max_execution {
             builder = builder.max_execution(limit);
         }
+        if let Some(limit) = self.store_timeout {
+            builder = builder.store_timeout(limit);
+        }
         if let Some(name) = self.header {
             builder = builder.header(name);
         }
@@ -124,6 +153,9 @@ impl Setup {
         }
         if let Some(name) = self.replay_marker {
             builder = builder.replay_marker(name);
+        }
+        if let Some(name) = self.namespace {
+            builder = builder.namespace(name);
         }
         if let Some(observer) = &self.observer {
             builder = builder.observer(Shared(Arc::clone(observer)));
@@ -149,12 +181,8 @@ pub trait Handle: Send + Sync {
     fn drain(&self, limit: Duration) -> Pin<Box<dyn Future<Output = Drained> + Send + '_>>;
 }
 
-/// A store with its clock.
-#[derive(Clone)]
-pub(crate) enum TestStore {
-    /// The embedded one.
-    Memory(MemoryStore),
-}
+/// How many services this process has started.
+static WORLDS: AtomicUsize = AtomicUsize::new(0);
 
 /// A running service and its client.
 pub struct World {
@@ -162,12 +190,16 @@ pub struct World {
     pub app: App,
     /// Where the service listens.
     pub addr: SocketAddr,
+    /// The store, which the scenario can watch and disturb.
+    pub store: TestStore,
+    /// What the requests are called in the log.
+    name: String,
     row: Row,
     client: reqwest::Client,
     idem: Box<dyn Handle>,
-    store: TestStore,
-    clock: Clock,
+    clock: Option<Arc<Clock>>,
     server: JoinHandle<()>,
+    runtime: Option<Runtime>,
 }
 
 impl World {
@@ -177,19 +209,49 @@ impl World {
     /// If it cannot be started.
     pub async fn start(row: Row, setup: Setup) -> Self {
         logs::listen();
-        let (clock, store) = match row.store {
+        let make = match row.store {
             StoreKind::Memory => {
                 let mut options = MemoryStoreOptions::default();
                 if let Some(records) = setup.max_records {
                     options = options.with_max_records(records);
                 }
-                Clock::with(move || TestStore::Memory(MemoryStore::with_options(options)))
+                move || TestStore::new(Backend::Memory(MemoryStore::with_options(options)))
             }
         };
-        let app = App::default();
-        let (addr, idem, server) = match row.framework {
-            Framework::Axum => axum_app::start(app.clone(), store.clone(), &setup).await,
+        let (clock, store) = if setup.real_time {
+            (None, make())
+        } else {
+            let (clock, store) = Clock::with(make);
+            (Some(Arc::new(clock)), store)
         };
+        Self::serve(row, setup, App::default(), store, clock).await
+    }
+
+    async fn serve(
+        row: Row,
+        setup: Setup,
+        app: App,
+        store: TestStore,
+        clock: Option<Arc<Clock>>,
+    ) -> Self {
+        let runtime = setup.one_worker.then(|| {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let built = runtime.worker_threads(1).enable_all().build();
+            built.expect("a runtime")
+        });
+        let home = runtime
+            .as_ref()
+            .map_or_else(RuntimeHandle::current, |runtime| runtime.handle().clone());
+        let start = {
+            let (app, store) = (app.clone(), store.clone());
+            async move {
+                match row.framework {
+                    Framework::Axum => axum_app::start(app, store, &setup).await,
+                }
+            }
+        };
+        let started = home.spawn(start).await;
+        let (addr, idem, server) = started.expect("the settings of a scenario are valid");
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -198,12 +260,14 @@ impl World {
         Self {
             app,
             addr,
+            store,
+            name: format!("world-{}.", WORLDS.fetch_add(1, Ordering::Relaxed)),
             row,
             client,
             idem,
-            store,
             clock,
             server,
+            runtime,
         }
     }
 
@@ -212,9 +276,53 @@ impl World {
         Self::start(self.row, setup).await
     }
 
+    /// Starts another service of the same application, over the same store: another replica.
+    pub async fn beside(&self, setup: Setup) -> Self {
+        let (app, store) = (self.app.clone(), self.store.clone());
+        Self::serve(self.row, setup, app, store, self.clock.clone()).await
+    }
+
+    /// Opens a bare connection.
+    pub async fn connect(&self) -> Connection {
+        Connection::open(self.addr).await
+    }
+
+    /// Sends bytes on a connection of their own and takes the answer.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
+        let mut connection = self.connect().await;
+        connection.write(request.as_ref()).await;
+        connection.answer().await.expect("an answer")
+    }
+
+    /// The name of the record that `ada` has for this key, in the store and in the logs.
+    ///
+    /// # Panics
+    /// If the key is none.
+    pub fn record(&self, operation: &str, key: &str) -> StorageKey {
+        self.record_of("ada", operation, key)
+    }
+
+    /// The name of the record that a user has for this key.
+    ///
+    /// # Panics
+    /// If the key is none.
+    pub fn record_of(&self, user: &str, operation: &str, key: &str) -> StorageKey {
+        let key = IdempotencyKey::parse(key.as_bytes(), &KeyRules::default());
+        let user = Caller::User(user.to_owned());
+        StorageKey::derive("", &user, operation, &key.expect("a key"))
+    }
+
+    /// What was logged while the requests of this world were served, at every level.
+    pub fn logs(&self) -> Vec<String> {
+        logs::lines_with(&self.name)
+    }
+
     /// A request by `ada`.
     pub fn call(&self, method: &str, path: &str) -> Call {
-        Call::new(self.client.clone(), self.addr, method, path)
+        Call::new(self.client.clone(), self.addr, method, path).set("x-request-id", &self.name)
     }
 
     /// A POST by `ada`.
@@ -223,31 +331,17 @@ impl World {
     }
 
     /// Lets the store's time pass. The handlers and their leases' renewal go by the real one.
+    ///
+    /// # Panics
+    /// If the store goes by the real time.
     pub fn advance(&self, by: Duration) {
-        self.clock.advance(by);
+        let clock = self.clock.as_ref();
+        clock.expect("a clock that can be turned").advance(by);
     }
 
     /// How often each thing happened.
     pub fn counts(&self) -> Counts {
         self.idem.counts()
-    }
-
-    /// What was logged while a request of this service was served, at every level.
-    pub fn logs(&self) -> Vec<String> {
-        logs::lines_with(self.app.name())
-    }
-
-    /// Puts bytes that no build can read in the place of the answer stored under this key.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub fn spoil(&self, user: &str, operation: &str, key: &str) {
-        let key = IdempotencyKey::parse(key.as_bytes(), &KeyRules::default());
-        let key = key.expect("a valid key");
-        let id = StorageKey::derive("", &Caller::User(user.to_owned()), operation, &key);
-        let TestStore::Memory(store) = &self.store;
-        let spoilt = store.swap_response(&id, Bytes::from_static(b"\xffspoilt"));
-        spoilt.expect("a completed record");
     }
 
     /// Shuts the engine down.
@@ -275,6 +369,10 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.server.abort();
+        if let Some(runtime) = self.runtime.take() {
+            // Waiting for it is not allowed here.
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -10,7 +10,10 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
-use super::{Answer, Engine, backoff, spawn};
+use super::{
+    Answer, Engine,
+    claim::{backoff, spawn},
+};
 use crate::{
     decide::{Action, Ending, Patience, Settlement, decide, settle},
     error::StoreError,
@@ -19,7 +22,7 @@ use crate::{
     observe::EventKind,
     policy::Outcome,
     record::Record,
-    store::{Claim, Completion, Release, Released, Takeover},
+    store::{Claim, Completion, Release, Released},
 };
 
 /// How long a response is held back while its record cannot be stored.
@@ -132,7 +135,7 @@ impl Claimed {
             match completion.await {
                 Ok(Completion::Stored | Completion::Restored | Completion::Already) => return None,
                 Ok(Completion::Superseded | Completion::Released) => {
-                    self.tell(EventKind::LeaseLost);
+                    self.tell_lost();
                     match self.converge().await {
                         Converged::Ours => {}
                         Converged::Theirs(answer) => return Some(answer),
@@ -154,7 +157,7 @@ impl Claimed {
         let completion = self.persist(BACKGROUND_COMPLETION, || self.send_completion(&record));
         match completion.await {
             Ok(Completion::Stored | Completion::Restored | Completion::Already) => {}
-            Ok(Completion::Superseded | Completion::Released) => self.tell(EventKind::LeaseLost),
+            Ok(Completion::Superseded | Completion::Released) => self.tell_lost(),
             Err(error) => self.tell(EventKind::CompletionLost { error: &error }),
         }
     }
@@ -197,12 +200,12 @@ impl Claimed {
 
     /// Finds the answer that counts, for an owner that was replaced.
     ///
-    /// Every observer of a key is to get one answer. If the successor left none, ours is the only
-    /// one there is, and the record is ours again.
+    /// Every observer of a key is to get one answer. If the successor left none, or its lease ran
+    /// out too, ours is the only one there is, and the record is ours again.
     async fn converge(&self) -> Converged {
         let limit = self.engine.0.settings.store_timeout;
         let ticket = self.lease.ticket();
-        let claim = ticket.claim(Takeover::Refused);
+        let claim = ticket.claim();
         match self
             .engine
             .call(limit, self.engine.0.store.claim(&claim))
@@ -242,8 +245,16 @@ impl Claimed {
             .await
         {
             Ok(Released::Done | Released::Ended) => {}
-            Ok(Released::Superseded | Released::Gone) => self.tell(EventKind::LeaseLost),
+            // Forgotten before: the reply was lost.
+            Ok(Released::Gone) if how == Release::Forget => {}
+            Ok(Released::Superseded | Released::Gone) => self.tell_lost(),
             Err(error) => self.tell(EventKind::ReleaseFailed { error: &error }),
+        }
+    }
+
+    fn tell_lost(&self) {
+        if self.lease.lose() {
+            self.tell(EventKind::LeaseLost);
         }
     }
 

@@ -281,19 +281,21 @@ impl Shared {
         &self,
         sent: Instant,
         due: &'a [(u64, Arc<Held>)],
-        answers: &'a [Renewal],
+        answers: &[Renewal],
     ) -> impl Iterator<Item = &'a Held> {
         let mut schedule = self.schedule();
         let mut lost = Vec::new();
-        for ((id, held), renewal) in due.iter().zip(answers) {
-            match renewal {
-                Renewal::Renewed { .. } => {
+        let mut answers = answers.iter();
+        for (id, held) in due {
+            match answers.next() {
+                // A store that leaves one out has not refused it.
+                Some(Renewal::Renewed { .. }) | None => {
                     schedule.reschedule(*id, sent + renewal_interval(held.ticket.policy.lease));
                 }
                 // The attempt ended while we asked.
-                Renewal::Ended => drop(schedule.remove(*id)),
-                Renewal::Superseded | Renewal::Gone => {
-                    if schedule.remove(*id).is_some() && !held.is_settling() {
+                Some(Renewal::Ended) => drop(schedule.remove(*id)),
+                Some(Renewal::Superseded | Renewal::Gone) => {
+                    if schedule.remove(*id).is_some() && !held.is_settling() && held.lose() {
                         lost.push(&**held);
                     }
                 }

@@ -11,7 +11,7 @@
     reason = "a property panics when it does not hold; that is its answer"
 )]
 
-mod attempt;
+pub(super) mod attempt;
 mod claim;
 mod complete;
 mod expiry;

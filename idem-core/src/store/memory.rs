@@ -10,14 +10,13 @@ mod clock;
 mod room;
 mod row;
 mod shard;
+#[cfg(test)]
+mod tests;
 mod waiters;
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -80,8 +79,6 @@ struct Shared {
     shards: Box<[Mutex<Shard>]>,
     room: Arc<Room>,
     clock: Clock,
-    /// The shard at which the next purge starts.
-    next_purged: AtomicUsize,
 }
 
 /// How much a [`MemoryStore`] may hold.
@@ -134,7 +131,7 @@ impl MemoryStore {
         Self::with_options(MemoryStoreOptions::default())
     }
 
-    /// An empty store.
+    /// An empty store with these bounds.
     pub fn with_options(options: MemoryStoreOptions) -> Self {
         let room = Arc::new(Room::new(options));
         let shard = || Mutex::new(Shard::new(Arc::clone(&room)));
@@ -142,7 +139,6 @@ impl MemoryStore {
             shards: (0..SHARDS).map(|_| shard()).collect(),
             room,
             clock: Clock::of_this_runtime(),
-            next_purged: AtomicUsize::new(0),
         }))
     }
 
@@ -163,7 +159,7 @@ impl MemoryStore {
 
     /// Puts other bytes in the place of a stored response, for tests of what happens then; answers
     /// with the bytes that were there.
-    #[cfg(feature = "conformance")]
+    #[cfg(any(test, feature = "conformance"))]
     #[doc(hidden)]
     pub fn swap_response(&self, key: &StorageKey, bytes: Bytes) -> Option<Bytes> {
         self.0.step(key, |shard, now| {
@@ -220,9 +216,14 @@ impl Store for MemoryStore {
         ttl: Duration,
     ) -> Result<Completion, StoreError> {
         let (response, _reserved) = self.0.fit(record)?;
-        Ok(self.0.step(lease.key, |shard, now| {
+        let completion = self.0.step(lease.key, |shard, now| {
             shard.complete(lease, &response, ttl, now)
-        }))
+        });
+        if completion == Completion::Restored {
+            // It was let in; what has expired, here or in another shard, makes way for it now.
+            let _ = self.0.with_room(|| self.0.room.suffices());
+        }
+        Ok(completion)
     }
 
     async fn release(&self, lease: &LeaseRef<'_>, how: Release) -> Result<Released, StoreError> {
@@ -300,7 +301,8 @@ impl Store for MemoryStore {
 impl Shared {
     /// Carries one step out, at one moment, under the lock of the key's shard.
     fn step<T>(&self, key: &StorageKey, step: impl FnOnce(&mut Shard, Moment) -> T) -> T {
-        self.locked(usize::from(key.as_bytes()[0]) % SHARDS, step)
+        let shard = usize::from(key.as_bytes()[0]) % SHARDS;
+        self.locked(&self.shards[shard], step)
     }
 
     /// The step that changes one live row, if there is one.
@@ -311,9 +313,9 @@ impl Shared {
     }
 
     /// The clock is read under the lock, so that the steps of a shard are in the order of time.
-    fn locked<T>(&self, shard: usize, step: impl FnOnce(&mut Shard, Moment) -> T) -> T {
+    fn locked<T>(&self, shard: &Mutex<Shard>, step: impl FnOnce(&mut Shard, Moment) -> T) -> T {
         let (answer, woken) = {
-            let mut shard = lock(&self.shards[shard]);
+            let mut shard = lock(shard);
             let now = self.clock.now();
             (step(&mut shard, now), shard.take_woken())
         };
@@ -332,11 +334,10 @@ impl Shared {
         }
     }
 
-    /// Drops at most `limit` expired records, few from each shard, and says how many it found.
+    /// Drops at most `limit` expired records, few under each lock, and says how many it found.
     fn drop_expired(&self, limit: usize) -> usize {
-        let first = self.next_purged.fetch_add(1, Ordering::Relaxed);
         let mut dropped = 0;
-        for shard in (0..SHARDS).map(|n| first.wrapping_add(n) % SHARDS) {
+        for shard in &self.shards {
             if dropped == limit {
                 break;
             }

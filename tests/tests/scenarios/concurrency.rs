@@ -1,1 +1,274 @@
+//! Equal requests at the same time: one runs, and every client learns of one answer.
 
+use std::{
+    env,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use idem_tests::{Answer, Call, Connection, Script, Setup, Step, World, scenarios};
+use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
+
+scenarios![
+    second_caller_gets_409_while_first_runs,
+    fifty_equal_requests_at_two_replicas_run_once,
+    a_thousand_storms_charge_once_each,
+    fifty_retries_of_a_released_key_run_once,
+    fifty_retries_of_a_lapsed_key_run_once,
+    fifty_requests_after_the_expiry_run_once,
+    equal_requests_under_other_keys_do_not_meet,
+    a_handler_that_blocks_its_thread_keeps_its_lease,
+];
+
+/// How many equal requests come at once.
+const STORM: usize = 50;
+
+/// B01-08
+async fn second_caller_gets_409_while_first_runs(world: World) {
+    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let call = world.post("/charge").key("k").script(&script);
+    let first = tokio::spawn(call.clone().send());
+    world.app.gate("pay").arrived(1).await;
+
+    let second = call.clone().send().await;
+    second.assert_refused(409, "in-progress");
+    assert_eq!(world.app.effects("pay"), 0);
+
+    world.app.gate("pay").open();
+    let first = first.await.expect("no panic");
+    assert_eq!(first.status, 201);
+    call.send().await.assert_replays(&first);
+    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (1, 1));
+}
+
+/// B01-01, P-01
+async fn fifty_equal_requests_at_two_replicas_run_once(world: World) {
+    let beside = world.beside(Setup::default()).await;
+    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let mut answers = tokio::task::JoinSet::new();
+    for replica in [&world, &beside].into_iter().cycle().take(STORM) {
+        answers.spawn(replica.post("/charge").key("k").script(&script).send());
+    }
+    for _ in 1..STORM {
+        let other = answers.join_next().await.expect("49 do not run");
+        other.expect("no panic").assert_refused(409, "in-progress");
+    }
+    assert_eq!(world.app.gate("pay").arrivals(), 1);
+
+    world.app.gate("pay").open();
+    let first = answers.join_next().await.expect("one runs");
+    let first = first.expect("no panic");
+    assert_eq!(first.status, 201);
+    for replica in [&world, &beside] {
+        let retry = replica.post("/charge").key("k").script(&script).send();
+        retry.await.assert_replays(&first);
+    }
+    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (1, 1));
+}
+
+/// B01-01, P-01
+///
+/// `IDEM_STORM_SEED` repeats a run, as far as the scheduler lets it.
+async fn a_thousand_storms_charge_once_each(world: World) {
+    let seed = env::var("IDEM_STORM_SEED").ok();
+    let seed = seed.and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(rand::random);
+    eprintln!("IDEM_STORM_SEED={seed}");
+    let mut random = SmallRng::seed_from_u64(seed);
+
+    let beside = world.beside(Setup::default()).await;
+    let mut connections = Vec::new();
+    for replica in [&world, &beside].into_iter().cycle().take(STORM) {
+        connections.push(replica.connect().await);
+    }
+    for round in 0..1_000 {
+        let storm = Storm::new(&world, round, &mut random);
+        let requests = connections.iter_mut().map(|connection| {
+            let jitter = Duration::from_millis(random.random_range(0..3));
+            storm.request(connection, jitter)
+        });
+        let answers = join_all(requests).await;
+        assert_one_answer(&answers);
+        assert_eq!(world.app.effects(&storm.line), 1, "round {round}");
+    }
+    assert_eq!((world.app.total(), world.counts().takeovers), (1_000, 0));
+}
+
+/// One storm: its handler answers at once, or when some of the others were refused.
+struct Storm<'a> {
+    world: &'a World,
+    line: String,
+    call: Call,
+    answered: AtomicUsize,
+    opens_after: usize,
+}
+
+impl<'a> Storm<'a> {
+    fn new(world: &'a World, round: usize, random: &mut impl Rng) -> Self {
+        let line = format!("storm {round}");
+        let step = if random.random() {
+            Step::default().gate(&line)
+        } else {
+            Step::default()
+        };
+        let script = Script::new(&line).step(step);
+        let call = world.post("/charge").key(format!("storm-{round}"));
+        Self {
+            world,
+            line,
+            call: call.script(&script),
+            answered: AtomicUsize::new(0),
+            opens_after: random.random_range(1..STORM),
+        }
+    }
+
+    async fn request(&self, connection: &mut Connection, jitter: Duration) -> Answer {
+        tokio::time::sleep(jitter).await;
+        connection.send(&self.call).await;
+        let answer = connection.answer().await.expect("an answer");
+        if self.answered.fetch_add(1, Ordering::Relaxed) + 1 == self.opens_after {
+            self.world.app.gate(&self.line).open();
+        }
+        answer
+    }
+}
+
+/// Exactly one is the handler's own; each other one replays it or says when to come again.
+fn assert_one_answer(answers: &[Answer]) {
+    let (own, others): (Vec<_>, Vec<_>) = answers
+        .iter()
+        .partition(|answer| answer.status == 201 && !answer.replayed());
+    assert_eq!(own.len(), 1, "{answers:?}");
+    for other in others {
+        if other.status == 409 {
+            other.assert_refused(409, "in-progress");
+        } else {
+            other.assert_replays(own[0]);
+        }
+    }
+}
+
+/// Sends equal requests at once, half of them to another replica.
+async fn storm(world: &World, call: impl Fn(&World) -> Call) -> Vec<Answer> {
+    let beside = world.beside(Setup::default()).await;
+    let replicas = [world, &beside].into_iter().cycle().take(STORM);
+    join_all(replicas.map(|replica| call(replica).send())).await
+}
+
+/// B01-01, P-01
+async fn fifty_retries_of_a_released_key_run_once(world: World) {
+    let failed = Step::status(503).without_effect();
+    let script = Script::new("pay").step(failed).then(Step::default());
+    let call = |world: &World| world.post("/charge").key("k").script(&script);
+    assert_eq!(call(&world).send().await.status, 503);
+
+    assert_one_answer(&storm(&world, call).await);
+    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (2, 1));
+}
+
+/// B01-01, P-01
+async fn fifty_retries_of_a_lapsed_key_run_once(world: World) {
+    let script = Script::new("pay").step(Step::default().gate("first").without_effect());
+    let script = script.then(Step::default());
+    let call = |world: &World| world.post("/charge").key("k").script(&script);
+    let first = tokio::spawn(call(&world).send());
+    world.app.gate("first").arrived(1).await;
+    world.advance(Duration::from_secs(31));
+
+    let answers = storm(&world, call).await;
+    assert_one_answer(&answers);
+    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (2, 1));
+    world.app.gate("first").open();
+    let own = answers
+        .iter()
+        .find(|answer| !answer.replayed() && answer.status == 201);
+    let first = first.await.expect("no panic");
+    first.assert_replays(own.expect("one ran"));
+}
+
+/// B01-01, P-01
+async fn fifty_requests_after_the_expiry_run_once(world: World) {
+    let script = Script::new("pay");
+    let call = |world: &World| world.post("/charge").key("k").script(&script);
+    assert_eq!(call(&world).send().await.status, 201);
+    world.advance(Duration::from_hours(24));
+
+    assert_one_answer(&storm(&world, call).await);
+    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (2, 2));
+}
+
+/// B01-01
+async fn equal_requests_under_other_keys_do_not_meet(world: World) {
+    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let calls = (0..STORM).map(|number| {
+        let call = world
+            .post("/charge")
+            .key(number.to_string())
+            .script(&script);
+        call.send()
+    });
+    let answers = join_all(calls);
+    let all_run = async {
+        world.app.gate("pay").arrived(STORM).await;
+        world.app.gate("pay").open();
+    };
+    let (answers, ()) = tokio::join!(answers, all_run);
+    for answer in &answers {
+        assert_eq!((answer.status, answer.replayed()), (201, false));
+    }
+    assert_eq!(world.app.effects("pay"), STORM);
+}
+
+/// Repeats a request until it is answered with a replay; gives the replay, and how often the
+/// request was refused.
+async fn retry(call: Call) -> (Answer, usize) {
+    for refused in 0..1_000 {
+        let answer = call.clone().send().await;
+        if answer.replayed() {
+            return (answer, refused);
+        }
+        answer.assert_refused(409, "in-progress");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("never replayed")
+}
+
+/// P-09, B01-07
+async fn a_handler_that_blocks_its_thread_keeps_its_lease(world: World) {
+    let setup = Setup {
+        real_time: true,
+        lease: Some(Duration::from_secs(1)),
+        ..Setup::default()
+    };
+    let blocked = Setup {
+        one_worker: true,
+        ..setup.clone()
+    };
+    let blocked = world.again(blocked).await;
+    let beside = blocked.beside(setup).await;
+    let blocks = Step::default().blocks(Duration::from_secs(3));
+    let script = Script::new("pay").step(blocks.gate("begun"));
+    blocked.app.gate("begun").open();
+    let started = Instant::now();
+    let first = tokio::spawn(blocked.post("/charge").key("k").script(&script).send());
+    blocked.app.gate("begun").arrived(1).await;
+
+    let call = beside.post("/charge").key("k").script(&script);
+    let (replay, refused) = retry(call).await;
+    assert!(
+        started.elapsed() >= Duration::from_secs(3),
+        "nothing blocked"
+    );
+    assert!(refused > 10, "refused {refused} times");
+    let first = first.await.expect("no panic");
+    replay.assert_replays(&first);
+    assert_eq!(
+        (blocked.app.runs("pay"), blocked.app.effects("pay")),
+        (1, 1)
+    );
+    assert_eq!(
+        (beside.counts().takeovers, blocked.counts().leases_lost),
+        (0, 0)
+    );
+}

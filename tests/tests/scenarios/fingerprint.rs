@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_tests::{Answer, Script, Setup, Step, World, raw, scenarios};
+use idem_tests::{Answer, Script, Setup, Step, World, scenarios};
 
 scenarios![
     another_body_under_the_key_is_refused,
@@ -11,6 +11,7 @@ scenarios![
     a_forgotten_key_takes_another_request,
     a_refused_reuse_does_not_lengthen_the_life_of_the_record,
     another_query_under_the_key_is_refused,
+    an_empty_query_is_not_the_same_as_none,
     another_resource_of_the_route_is_refused,
     another_media_type_under_the_key_is_refused,
     parameters_of_the_media_type_do_not_count,
@@ -121,6 +122,11 @@ async fn another_query_under_the_key_is_refused(world: World) {
     are_refused(&world, "/charge?mode=test&b=1", &others).await;
 }
 
+/// B08-02
+async fn an_empty_query_is_not_the_same_as_none(world: World) {
+    are_refused(&world, "/charge", &["/charge?"]).await;
+}
+
 /// B02-04, P-02. Paths are compared as they were sent.
 async fn another_resource_of_the_route_is_refused(world: World) {
     let others = [
@@ -195,8 +201,9 @@ async fn other_headers_do_not_count(world: World) {
 /// B08-01
 async fn the_framing_of_the_body_does_not_count(world: World) {
     let script = Script::new("pay");
-    let whole = raw::post("/charge", "Idempotency-Key: k\r\n", &script);
-    let first: Answer = world.raw(whole).await.into();
+    let call = world.post("/charge").key("k").script(&script);
+    let first = world.raw(call.to_bytes()).await;
+    assert_eq!(first.status, 201);
     let body = serde_json::to_string(&script).expect("a script is JSON");
     let (left, right) = body.split_at(10);
     let chunked = format!(
@@ -207,8 +214,7 @@ async fn the_framing_of_the_body_does_not_count(world: World) {
         left.len(),
         right.len()
     );
-    let second: Answer = world.raw(chunked).await.into();
-    second.assert_replays(&first);
+    world.raw(chunked).await.assert_replays(&first);
     assert_eq!(world.app.effects("pay"), 1);
 }
 
@@ -218,10 +224,11 @@ async fn a_retry_over_another_version_of_http_is_a_replay(world: World) {
     let call = world.post("/charge?a=b").key("k").script(&script);
     let first = call.clone().send().await;
     assert_eq!(first.status, 201);
-    call.http2().send().await.assert_replays(&first);
-    let target = format!("http://{}/charge?a=b", world.addr);
-    let absolute = raw::post(&target, "Idempotency-Key: k\r\n", &script);
-    Answer::from(world.raw(absolute).await).assert_replays(&first);
+    call.clone().http2().send().await.assert_replays(&first);
+    let relative = String::from_utf8(call.to_bytes()).expect("plain text");
+    let target = format!("POST http://{}/", world.addr);
+    let absolute = relative.replacen("POST /", &target, 1);
+    world.raw(absolute).await.assert_replays(&first);
     assert_eq!(world.app.effects("pay"), 1);
 }
 

@@ -1,6 +1,6 @@
 //! How a key is read from its header: one line, one documented form, octet by octet.
 
-use idem_tests::{Answer, Call, Script, Setup, World, raw, scenarios};
+use idem_tests::{Answer, Call, Script, Setup, World, scenarios};
 
 scenarios![
     a_repeated_header_is_refused_even_if_its_lines_are_equal,
@@ -31,8 +31,7 @@ fn pay(world: &World) -> Call {
 
 /// Sends a POST whose further header lines are these, with their ends.
 async fn send(world: &World, lines: impl AsRef<[u8]>) -> Answer {
-    let request = raw::post("/charge", lines, &Script::new("pay"));
-    world.raw(request).await.into()
+    world.raw(pay(world).to_bytes_with(lines)).await
 }
 
 /// B09-01
@@ -432,10 +431,10 @@ async fn a_key_in_a_trailer_is_none(world: World) {
             body.len()
         )
     };
-    let unprotected: Answer = world.raw(request("/charge")).await.into();
+    let unprotected = world.raw(request("/charge")).await;
     assert_eq!(unprotected.status, 201);
     assert_eq!(world.counts().unprotected, 1);
-    let required: Answer = world.raw(request("/required")).await.into();
+    let required = world.raw(request("/required")).await;
     required.assert_refused(400, "key-missing");
     assert_eq!(world.app.runs("pay"), 1);
 }

@@ -4,6 +4,7 @@
 mod answers;
 mod body;
 mod concurrency;
+mod expiry;
 mod fingerprint;
 mod interruption;
 mod keys;
@@ -13,4 +14,5 @@ mod privacy;
 mod refusals;
 mod scope;
 mod settlement;
+mod takeover;
 mod wait;

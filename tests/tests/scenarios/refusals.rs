@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use idem_tests::{Answer, Script, Setup, Step, World, raw, scenarios, script::Body};
+use bytes::Bytes;
+use idem_tests::{Answer, Script, Setup, Step, World, scenarios, script::Body};
 use tokio::task::JoinHandle;
 
 scenarios![
@@ -66,7 +67,7 @@ pub(super) async fn one_of_each(
          Authorization: Bearer {user}\r\nIdempotency-Key: {key}\r\n\
          Transfer-Encoding: chunked\r\n\r\nno length\r\n"
     );
-    let answer = world.raw(broken).await.into();
+    let answer = world.raw(broken).await;
     refused.push((400, "body-incomplete", answer));
 
     call("/charge", 1).send().await;
@@ -77,7 +78,11 @@ pub(super) async fn one_of_each(
     let large = call("/charge", 3).script(&step(Step::default().body(Body::Large(101))));
     refused.push((409, "response-unavailable", twice(large).await));
     call("/charge", 4).send().await;
-    world.spoil(user, "POST /charge", &format!("{key}-4"));
+    let record = world.record_of(user, "POST /charge", &format!("{key}-4"));
+    let spoilt = world
+        .store
+        .swap_response(&record, Bytes::from_static(b"\xff"));
+    assert!(spoilt.is_some());
     let answer = call("/charge", 4).send().await;
     refused.push((500, "record-unreadable", answer));
     let held = call("/charge", 5).script(&step(Step::default().gate("gate")));
@@ -123,10 +128,8 @@ async fn no_refusal_is_marked_as_a_replay(world: World) {
 async fn a_refusal_is_a_problem_document_whatever_the_client_accepts(world: World) {
     for accept in ["", "Accept: text/html\r\n", "Accept: application/cbor\r\n"] {
         let lines = format!("Idempotency-Key:\r\n{accept}");
-        let answer: Answer = world
-            .raw(raw::post("/charge", lines, &Script::new("pay")))
-            .await
-            .into();
+        let call = world.post("/charge").script(&Script::new("pay"));
+        let answer = world.raw(call.to_bytes_with(lines)).await;
         answer.assert_refused(400, "key-invalid");
     }
 }

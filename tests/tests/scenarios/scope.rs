@@ -9,6 +9,7 @@ scenarios![
     each_caller_has_an_answer_of_its_own_under_one_key,
     a_caller_learns_nothing_of_another_callers_key,
     a_refreshed_token_is_the_same_caller,
+    a_caller_may_be_named_by_an_argument_of_the_handler,
     without_a_principal_a_key_is_refused_as_not_configured,
     an_anonymous_caller_is_refused,
     an_empty_caller_is_refused,
@@ -18,6 +19,7 @@ scenarios![
     a_resolver_that_finds_nobody_is_refused_as_not_configured,
     a_resolver_that_fails_is_logged_and_not_shown,
     without_a_key_nobody_needs_to_be_named,
+    each_namespace_has_an_answer_of_its_own_under_one_key,
     each_operation_has_an_answer_of_its_own_under_one_key,
     an_operation_is_the_method_and_the_whole_route_template,
     a_nested_route_is_another_operation_than_the_same_route_elsewhere,
@@ -75,6 +77,18 @@ async fn a_refreshed_token_is_the_same_caller(world: World) {
     let second = call.user("ada.token-2").send().await;
     second.assert_replays(&first);
     assert_eq!(world.app.effects("pay"), 1);
+}
+
+/// B02-05. Authentication that is an extractor runs before the caller is looked for.
+async fn a_caller_may_be_named_by_an_argument_of_the_handler(world: World) {
+    let call = pay(&world, "/extracted", "pay").nobody();
+    let ada = call.clone().set("x-login", "ada").send().await;
+    let bob = call.clone().set("x-login", "bob").send().await;
+    assert_eq!((ada.status, bob.status), (201, 201));
+    let again = call.clone().set("x-login", "ada").send().await;
+    again.assert_replays(&ada);
+    assert_eq!(call.send().await.status, 401);
+    assert_eq!(world.app.effects("pay"), 2);
 }
 
 /// Expects the refusal of a request that the application is not made for, and one error in the log
@@ -194,6 +208,27 @@ async fn without_a_key_nobody_needs_to_be_named(world: World) {
         assert_eq!(call.send().await.status, 201, "{path}");
         assert_eq!(world.app.effects("pay"), runs + 1);
     }
+}
+
+/// B02-01. Two services in one store, whose callers have the same names.
+async fn each_namespace_has_an_answer_of_its_own_under_one_key(world: World) {
+    let setup = Setup {
+        namespace: Some("payments"),
+        ..Setup::default()
+    };
+    let beside = world.beside(setup).await;
+    let first = pay(&world, "/charge", "pay").send().await;
+    let second = pay(&beside, "/charge", "pay").send().await;
+    assert_eq!((first.status, second.status), (201, 201));
+    pay(&world, "/charge", "pay")
+        .send()
+        .await
+        .assert_replays(&first);
+    pay(&beside, "/charge", "pay")
+        .send()
+        .await
+        .assert_replays(&second);
+    assert_eq!(world.app.effects("pay"), 2);
 }
 
 /// B02-03, P-02

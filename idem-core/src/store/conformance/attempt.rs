@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// A lease or a life that does not end during a test.
-pub(super) const LONG: Duration = Duration::from_mins(10);
+pub(in crate::store) const LONG: Duration = Duration::from_mins(10);
 
-pub(super) const NAMESPACE: &str = "conformance";
-pub(super) const OPERATION: &str = "POST /payments";
+pub(in crate::store) const NAMESPACE: &str = "conformance";
+pub(in crate::store) const OPERATION: &str = "POST /payments";
 
 /// A key that no other test has.
 #[derive(Debug)]
@@ -47,20 +47,20 @@ impl Key {
 
 /// One attempt at a key.
 #[derive(Debug, Clone)]
-pub(super) struct Attempt {
+pub(in crate::store) struct Attempt {
     key: Arc<Key>,
-    pub(super) owner: Owner,
-    pub(super) fingerprint: Fingerprint,
-    pub(super) lease: Duration,
-    pub(super) ttl: Duration,
-    pub(super) takeover: Takeover,
+    pub(in crate::store) owner: Owner,
+    pub(in crate::store) fingerprint: Fingerprint,
+    pub(in crate::store) lease: Duration,
+    pub(in crate::store) ttl: Duration,
+    pub(in crate::store) takeover: Takeover,
     /// What its claim was granted.
-    pub(super) grant: Option<Grant>,
+    pub(in crate::store) grant: Option<Grant>,
 }
 
 impl Attempt {
     /// The first attempt at a key of its own. Its lease and its record outlive the test.
-    pub(super) fn fresh() -> Self {
+    pub(in crate::store) fn fresh() -> Self {
         Self {
             key: Arc::new(Key::fresh()),
             owner: Owner::random(),
@@ -73,7 +73,7 @@ impl Attempt {
     }
 
     /// Another attempt of the same request, by somebody else.
-    pub(super) fn rival(&self) -> Self {
+    pub(in crate::store) fn rival(&self) -> Self {
         Self {
             owner: Owner::random(),
             grant: None,
@@ -82,33 +82,33 @@ impl Attempt {
     }
 
     /// An attempt of another request under the same key.
-    pub(super) fn stranger(&self) -> Self {
+    pub(in crate::store) fn stranger(&self) -> Self {
         Self {
             fingerprint: request(b"{\"amount\":101}"),
             ..self.rival()
         }
     }
 
-    pub(super) fn with_lease(self, lease: Duration) -> Self {
+    pub(in crate::store) fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 
-    pub(super) fn with_ttl(self, ttl: Duration) -> Self {
+    pub(in crate::store) fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl, ..self }
     }
 
-    pub(super) fn without_takeover(self) -> Self {
+    pub(in crate::store) fn without_takeover(self) -> Self {
         Self {
             takeover: Takeover::Refused,
             ..self
         }
     }
 
-    pub(super) fn key(&self) -> &StorageKey {
+    pub(in crate::store) fn key(&self) -> &StorageKey {
         &self.key.storage
     }
 
-    pub(super) fn key_hint(&self) -> Option<String> {
+    pub(in crate::store) fn key_hint(&self) -> Option<String> {
         self.key.client.hint()
     }
 
@@ -121,7 +121,7 @@ impl Attempt {
         }
     }
 
-    pub(super) fn as_lease(&self) -> LeaseRef<'_> {
+    pub(in crate::store) fn as_lease(&self) -> LeaseRef<'_> {
         LeaseRef {
             key: self.key(),
             owner: self.owner,
@@ -132,7 +132,7 @@ impl Attempt {
         }
     }
 
-    pub(super) fn as_claim(&self) -> ClaimRequest<'_> {
+    pub(in crate::store) fn as_claim(&self) -> ClaimRequest<'_> {
         ClaimRequest {
             key: self.key(),
             owner: self.owner,
@@ -144,19 +144,19 @@ impl Attempt {
         }
     }
 
-    pub(super) async fn claim(&self, store: &Arc<dyn Store>) -> Claim {
+    pub(in crate::store) async fn claim(&self, store: &Arc<dyn Store>) -> Claim {
         let claim = store.claim(&self.as_claim()).await;
         claim.expect("the store answers")
     }
 
     /// Claims and keeps the grant; the test ends here if the key is not acquired.
-    pub(super) async fn acquire(&mut self, store: &Arc<dyn Store>) -> Grant {
+    pub(in crate::store) async fn acquire(&mut self, store: &Arc<dyn Store>) -> Grant {
         let grant = acquired(self.claim(store).await);
         self.grant = Some(grant);
         grant
     }
 
-    pub(super) async fn renew(&self, store: &Arc<dyn Store>) -> Renewal {
+    pub(in crate::store) async fn renew(&self, store: &Arc<dyn Store>) -> Renewal {
         let renewals = store.renew(&[self.as_lease()]).await;
         let [renewal] = renewals.expect("the store answers")[..] else {
             panic!("one lease, one answer");
@@ -164,11 +164,15 @@ impl Attempt {
         renewal
     }
 
-    pub(super) async fn complete(&self, store: &Arc<dyn Store>, record: &Record) -> Completion {
+    pub(in crate::store) async fn complete(
+        &self,
+        store: &Arc<dyn Store>,
+        record: &Record,
+    ) -> Completion {
         self.complete_for(store, record, LONG).await
     }
 
-    pub(super) async fn complete_for(
+    pub(in crate::store) async fn complete_for(
         &self,
         store: &Arc<dyn Store>,
         record: &Record,
@@ -178,7 +182,7 @@ impl Attempt {
         completion.expect("the store answers")
     }
 
-    pub(super) async fn release(&self, store: &Arc<dyn Store>, how: Release) -> Released {
+    pub(in crate::store) async fn release(&self, store: &Arc<dyn Store>, how: Release) -> Released {
         let released = store.release(&self.as_lease(), how).await;
         released.expect("the store answers")
     }
@@ -189,7 +193,7 @@ fn request(body: &[u8]) -> Fingerprint {
 }
 
 /// A record that is told from others by its number.
-pub(super) fn record(number: u8) -> Record {
+pub(in crate::store) fn record(number: u8) -> Record {
     Record {
         reference: Some(format!("payment_{number}")),
         ..Record::new(201, Bytes::from(format!("{{\"payment\":{number}}}")))
@@ -198,7 +202,7 @@ pub(super) fn record(number: u8) -> Record {
 }
 
 #[track_caller]
-pub(super) fn acquired(claim: Claim) -> Grant {
+pub(in crate::store) fn acquired(claim: Claim) -> Grant {
     match claim {
         Claim::Acquired { grant } => grant,
         other => panic!("expected the key to be acquired, got {other:?}"),
@@ -206,7 +210,7 @@ pub(super) fn acquired(claim: Claim) -> Grant {
 }
 
 #[track_caller]
-pub(super) fn in_progress(claim: Claim) -> (Grant, Duration) {
+pub(in crate::store) fn in_progress(claim: Claim) -> (Grant, Duration) {
     match claim {
         Claim::InProgress { grant, left } => (grant, left),
         other => panic!("expected an attempt in progress, got {other:?}"),
@@ -214,7 +218,7 @@ pub(super) fn in_progress(claim: Claim) -> (Grant, Duration) {
 }
 
 #[track_caller]
-pub(super) fn completed(claim: Claim) -> Record {
+pub(in crate::store) fn completed(claim: Claim) -> Record {
     match claim {
         Claim::Completed { record } => *record,
         other => panic!("expected a completed key, got {other:?}"),

@@ -50,6 +50,13 @@ impl Room {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Says whether what was let in anyway has room by now.
+    pub(super) fn suffices(&self) -> Result<(), NoRoom> {
+        let fits =
+            self.records() <= self.bounds.max_records && self.bytes() <= self.bounds.max_bytes;
+        fits.then_some(()).ok_or(NoRoom)
+    }
+
     /// Counts a record that had `before` bytes with the `after` that it has now.
     pub(super) fn resize(&self, before: usize, after: usize) {
         if before != after {

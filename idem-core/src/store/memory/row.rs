@@ -166,7 +166,7 @@ impl Row {
     }
 
     /// Replaces the bytes of its response by others, whatever they are.
-    #[cfg(feature = "conformance")]
+    #[cfg(any(test, feature = "conformance"))]
     pub(super) fn swap_response(&mut self, bytes: Bytes) -> Option<Bytes> {
         match &mut self.phase {
             Phase::Completed { response, .. } => Some(mem::replace(response, bytes)),
@@ -323,16 +323,13 @@ impl Row {
     }
 
     /// Joins those who wait for the end of the attempt, and says how long its lease lasts; `None`
-    /// if no attempt has a live one.
+    /// if there is no attempt.
     pub(super) fn wait(&mut self, now: Moment) -> Option<(Wait, Duration)> {
         match self.phase {
-            Phase::InProgress { lease_until } if lease_until > now.instant => {
+            Phase::InProgress { lease_until } => {
                 Some((self.waiters.join(), now.until(lease_until)))
             }
-            Phase::InProgress { .. }
-            | Phase::Completed { .. }
-            | Phase::Released
-            | Phase::Unknown => None,
+            Phase::Completed { .. } | Phase::Released | Phase::Unknown => None,
         }
     }
 

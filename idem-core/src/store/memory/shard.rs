@@ -130,6 +130,11 @@ impl Shard {
         mem::take(&mut self.woken)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.due.is_empty() && self.woken.is_empty()
+    }
+
     /// The row was admitted.
     fn insert(&mut self, key: StorageKey, row: Row) {
         self.due.insert((row.expires_at(), key));

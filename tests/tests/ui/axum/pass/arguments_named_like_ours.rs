@@ -24,27 +24,12 @@ async fn create(
 }
 
 #[idempotent]
-async fn captured(captured: String) -> String {
-    captured
-}
-
-#[idempotent]
-async fn handler(arg0: String) -> String {
-    arg0
-}
-
-#[idempotent]
-async fn answer(handler: String) -> String {
-    handler
-}
-
-#[idempotent]
-async fn arg0(answer: String) -> String {
-    answer
+async fn prefixed(idem_captured: E<u32>, idem_arg0: E<u32>, idem_handler: String) -> String {
+    let idem_answer = idem_captured.0 + idem_arg0.0;
+    format!("{idem_answer} {idem_handler}")
 }
 
 fn main() {
-    let router: Router = Router::new().route("/1", post(create)).route("/2", post(captured));
-    let router = router.route("/3", post(handler)).route("/4", post(answer));
-    let _ = router.route("/5", post(arg0));
+    let router: Router = Router::new().route("/", post(create));
+    let _ = router.route("/prefixed", post(prefixed));
 }

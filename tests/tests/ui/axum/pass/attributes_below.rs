@@ -26,11 +26,13 @@ async fn below(missing: Missing) {}
 #[axum::debug_handler]
 async fn debugged(#[allow(unused_variables)] id: Path<u32>, body: String) -> String {
     #![allow(unused_mut)]
-    let mut body = body + "!";
-    body
+    let mut answer = body;
+    format!("{answer}!")
 }
 
 #[expect(deprecated)]
 fn main() {
-    let _: Router = Router::new().route("/", post(below)).route("/debugged", post(debugged));
+    let _: Router = Router::new()
+        .route("/", post(below))
+        .route("/debugged", post(debugged));
 }

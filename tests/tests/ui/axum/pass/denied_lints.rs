@@ -34,7 +34,8 @@
     variant_size_differences,
     clippy::all,
     clippy::pedantic,
-    clippy::nursery
+    clippy::nursery,
+    clippy::exhaustive_structs
 )]
 #![allow(clippy::redundant_pub_crate)] // The opposite of `unreachable_pub`.
 #![forbid(unsafe_code)]
@@ -60,7 +61,12 @@ mod payments {
         Ok(Json(items))
     }
 
-    #[idempotent(scope = "endpoint", wait = "10s", on_lapse = "unknown", operation = "a.b")]
+    #[idempotent(
+        scope = "endpoint",
+        wait = "10s",
+        on_lapse = "unknown",
+        operation = "a.b"
+    )]
     pub(crate) async fn update<T: IntoResponse + Send + 'static>(_: State<String>) -> Response
     where
         State<T>: Send,
@@ -78,7 +84,13 @@ pub async fn visible() {}
 
 fn main() {
     let router = axum::Router::new()
-        .route("/{id}", axum::routing::post(payments::create).delete(payments::remove))
-        .route("/", axum::routing::post(payments::update::<String>).put(visible));
+        .route(
+            "/{id}",
+            axum::routing::post(payments::create).delete(payments::remove),
+        )
+        .route(
+            "/",
+            axum::routing::post(payments::update::<String>).put(visible),
+        );
     drop(router.with_state::<()>(String::new()));
 }

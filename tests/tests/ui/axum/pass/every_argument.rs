@@ -10,7 +10,7 @@ use idem_axum::idempotent;
     key_format = "uuid",
     operation = "payments.create",
     on_lapse = "unknown",
-    crate = "::idem_axum",
+    crate = "::idem_axum"
 )]
 async fn create() {}
 

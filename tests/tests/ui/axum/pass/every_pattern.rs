@@ -18,7 +18,11 @@ async fn destructured(
     Path((account, id)): Path<(u32, u32)>,
     page @ Query(_): Query<(u32, u32)>,
     Extension(mut count): Extension<u32>,
-    Json(Payment { amount, ref currency, .. }): Json<Payment>,
+    Json(Payment {
+        amount,
+        ref currency,
+        ..
+    }): Json<Payment>,
 ) -> String {
     count += amount + account + id + page.0.0;
     format!("{count} {currency}")

@@ -19,12 +19,19 @@ async fn opaque_ok(body: String) -> Result<impl IntoResponse, (StatusCode, Strin
 
 #[idempotent]
 async fn opaque_inside() -> Result<Json<impl serde::Serialize>, Redirect> {
-    if true { Err(Redirect::to("/")) } else { Ok(Json("created")) }
+    if true {
+        Err(Redirect::to("/"))
+    } else {
+        Ok(Json("created"))
+    }
 }
 
 #[idempotent]
-async fn by_reference() -> &'static str {
-    return "created";
+async fn by_reference(body: String) -> &'static str {
+    let Some('a') = body.chars().next() else {
+        return "refused";
+    };
+    "created"
 }
 
 #[idempotent]
@@ -33,7 +40,13 @@ async fn response() -> axum::response::Result<Response> {
 }
 
 fn main() {
-    let router: Router = Router::new().route("/1", post(unit)).route("/2", post(opaque));
-    let router = router.route("/3", post(opaque_ok)).route("/4", post(opaque_inside));
-    let _ = router.route("/5", post(by_reference)).route("/6", post(response));
+    let router: Router = Router::new()
+        .route("/1", post(unit))
+        .route("/2", post(opaque));
+    let router = router
+        .route("/3", post(opaque_ok))
+        .route("/4", post(opaque_inside));
+    let _ = router
+        .route("/5", post(by_reference))
+        .route("/6", post(response));
 }

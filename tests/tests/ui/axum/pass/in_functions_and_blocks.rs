@@ -14,7 +14,9 @@ fn routes<T: Default>(_: T) -> Router {
         }
         post(create)
     };
-    Router::new().route("/", post(create)).route("/inner", inner)
+    Router::new()
+        .route("/", post(create))
+        .route("/inner", inner)
 }
 
 #[idempotent]

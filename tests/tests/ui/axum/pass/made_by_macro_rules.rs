@@ -41,10 +41,16 @@ from_fragments!(
     { if id == 0 { Err(body) } else { Ok(body) } }
 );
 from_fragments!(fn bare() -> &'static str, "user", TTL, "1s", { "created" });
-from_an_item!(async fn item(body: String) -> String { body });
+from_an_item!(
+    async fn item(body: String) -> String {
+        body
+    }
+);
 from_a_name!(named);
 
 fn main() {
-    let router: Router = Router::new().route("/1", post(create)).route("/2", post(bare));
+    let router: Router = Router::new()
+        .route("/1", post(create))
+        .route("/2", post(bare));
     let _ = router.route("/3", post(item)).route("/4", post(named));
 }

@@ -25,9 +25,15 @@ const POLICY: () = ();
 fn drop() {}
 fn into_response() {}
 fn nonzero() {}
-macro_rules! vec { () => {} }
-macro_rules! concat { () => {} }
-macro_rules! module_path { () => {} }
+macro_rules! vec {
+    () => {};
+}
+macro_rules! concat {
+    () => {};
+}
+macro_rules! module_path {
+    () => {};
+}
 
 const TTL: ::core::time::Duration = ::core::time::Duration::from_secs(1);
 

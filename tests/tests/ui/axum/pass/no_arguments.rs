@@ -9,5 +9,7 @@ async fn bare() {}
 async fn empty() {}
 
 fn main() {
-    let _: Router = Router::new().route("/bare", post(bare)).route("/empty", post(empty));
+    let _: Router = Router::new()
+        .route("/bare", post(bare))
+        .route("/empty", post(empty));
 }

@@ -17,6 +17,8 @@ async fn body(_: Body) {}
 async fn bytes(_: Bytes) {}
 
 fn main() {
-    let router: Router = Router::new().route("/1", post(parts)).route("/2", post(request));
+    let router: Router = Router::new()
+        .route("/1", post(parts))
+        .route("/2", post(request));
     let _ = router.route("/3", post(body)).route("/4", post(bytes));
 }

@@ -12,5 +12,7 @@ async fn r#type(Path(r#fn): Path<u32>, r#in: String) -> String {
 async fn zahlung_für_später() {}
 
 fn main() {
-    let _: Router = Router::new().route("/", post(r#type)).route("/2", post(zahlung_für_später));
+    let _: Router = Router::new()
+        .route("/", post(r#type))
+        .route("/2", post(zahlung_für_später));
 }

@@ -1,0 +1,107 @@
+//! Calls of the store before the handler: sending the claim, and taking it back.
+//!
+//! Invariant: a claim is sent with one owner token until there is an answer, so that one whose reply
+//! was lost is recognised as ours. One that nobody waits for any more is taken back.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::{
+    runtime::Handle,
+    time::{sleep, timeout},
+};
+
+use super::Engine;
+use crate::{
+    error::StoreError,
+    lease::{Detach, Detached, Ticket},
+    observe::EventKind,
+    store::{Claim, Grant, Release},
+};
+
+/// How often a claim is sent before the request is refused.
+const CLAIM_TRIES: u32 = 3;
+
+impl Engine {
+    /// Sends the claim. If the request is dropped meanwhile, the claim ends in a task of its own
+    /// and is taken back.
+    pub(super) async fn claim(&self, ticket: &Arc<Ticket>) -> Result<Claim, StoreError> {
+        let claim = Box::pin(self.clone().send_claim(Arc::clone(ticket)));
+        let (engine, ticket) = (self.clone(), Arc::clone(ticket));
+        Detach::new(claim, move |Detached(claim)| {
+            let undo = engine.clone();
+            spawn(&Arc::clone(&ticket), async move {
+                // A failed claim has sent its own `Undo`.
+                if let Ok(Claim::Acquired { grant }) = claim.await {
+                    undo.undo(&ticket, Some(grant)).await;
+                }
+            });
+        })
+        .await
+    }
+
+    /// Sends the claim with one owner token until there is an answer, so that a claim whose reply
+    /// was lost is recognised as ours.
+    async fn send_claim(self, ticket: Arc<Ticket>) -> Result<Claim, StoreError> {
+        let limit = self.0.settings.store_timeout / CLAIM_TRIES;
+        let mut pauses = None;
+        loop {
+            let error = match self.call(limit, self.0.store.claim(&ticket.claim())).await {
+                Ok(claim) => return Ok(claim),
+                // Nothing was stored and there is nothing to take back.
+                Err(error @ StoreError::Full { .. }) => return Err(error),
+                Err(error) => error,
+            };
+            let pauses = pauses.get_or_insert_with(|| backoff(CLAIM_TRIES as usize - 1));
+            let Some(pause) = pauses.next() else {
+                // It may still land: then it blocks the key for one lease at worst.
+                let engine = self.clone();
+                let owner = Arc::clone(&ticket);
+                spawn(&ticket, async move { engine.undo(&owner, None).await });
+                return Err(error);
+            };
+            sleep(pause).await;
+        }
+    }
+
+    /// Takes back a claim whose handler has not started.
+    pub(super) async fn undo(&self, ticket: &Ticket, grant: Option<Grant>) {
+        let lease = ticket.lease(grant);
+        let undo = self.0.store.release(&lease, Release::Undo);
+        if let Err(error) = self.call(self.0.settings.store_timeout, undo).await {
+            self.tell(ticket, EventKind::ReleaseFailed { error: &error });
+        }
+    }
+
+    /// Asks the store, for at most `limit`.
+    pub(super) async fn call<T>(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        timeout(limit, call)
+            .await
+            .unwrap_or(Err(StoreError::TimedOut { limit }))
+    }
+}
+
+/// Runs `task` apart from any request, unless there is no runtime to run it on.
+pub(super) fn spawn(ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(task)),
+        Err(error) => {
+            let operation = ticket.operation();
+            tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
+        }
+    }
+}
+
+/// Pauses between tries, growing and jittered.
+pub(super) fn backoff(times: usize) -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(25))
+        .with_max_delay(Duration::from_secs(5))
+        .with_max_times(times)
+        .with_jitter()
+        .build()
+}

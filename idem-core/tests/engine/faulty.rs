@@ -1,0 +1,176 @@
+//! A store that fails when it is told to.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use idem_core::{
+    MemoryStore, Record, StorageKey, Store, StoreError,
+    store::{
+        Claim, ClaimRequest, Completion, Fence, LeaseRef, Release, Released, Renewal, Resolve,
+        Resolved, Summary,
+    },
+};
+use tokio::{sync::watch, time::Instant};
+
+/// A call of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Claim,
+    Renew,
+    Complete,
+    Release(Release),
+    Purge,
+}
+
+/// What goes wrong with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It does not reach the store.
+    Unreachable,
+    /// It is done, and its reply is lost.
+    ReplyLost,
+    /// It is never answered and never done.
+    Hangs,
+    /// It waits until [`FaultyStore::let_pass`], and is then done.
+    Delayed,
+    /// The store has no room.
+    Full,
+}
+
+/// A memory store whose calls are recorded, and fail by a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultyStore {
+    pub(crate) inner: MemoryStore,
+    plan: Arc<Mutex<VecDeque<(Kind, Fault)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
+    passing: Arc<watch::Sender<bool>>,
+}
+
+/// The kinds of calls that a plan can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Claim,
+    Renew,
+    Complete,
+    Release,
+}
+
+impl FaultyStore {
+    pub(crate) fn new() -> Self {
+        Self {
+            inner: MemoryStore::new(),
+            plan: Arc::default(),
+            calls: Arc::default(),
+            passing: Arc::new(watch::Sender::new(false)),
+        }
+    }
+
+    /// The next calls of this kind go wrong so, one after the other.
+    pub(crate) fn fail<const N: usize>(&self, kind: Kind, faults: [Fault; N]) {
+        lock(&self.plan).extend(faults.map(|fault| (kind, fault)));
+    }
+
+    /// Lets what is delayed pass.
+    pub(crate) fn let_pass(&self) {
+        self.passing.send_replace(true);
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        lock(&self.calls).clone()
+    }
+
+    pub(crate) fn count(&self, call: Call) -> usize {
+        self.calls().iter().filter(|made| **made == call).count()
+    }
+
+    async fn run<T>(
+        &self,
+        call: Call,
+        kind: Option<Kind>,
+        done: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        lock(&self.calls).push(call);
+        let fault = {
+            let mut plan = lock(&self.plan);
+            let next = plan.iter().position(|(planned, _)| Some(*planned) == kind);
+            next.and_then(|at| plan.remove(at)).map(|(_, fault)| fault)
+        };
+        let down = || StoreError::unavailable("faulty", std::io::Error::other("on purpose"));
+        match fault {
+            None => done.await,
+            Some(Fault::Unreachable) => Err(down()),
+            Some(Fault::ReplyLost) => {
+                done.await?;
+                Err(down())
+            }
+            Some(Fault::Hangs) => std::future::pending().await,
+            Some(Fault::Delayed) => {
+                let _ = self.passing.subscribe().wait_for(|passing| *passing).await;
+                done.await
+            }
+            Some(Fault::Full) => Err(StoreError::Full { store: "faulty" }),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn claim(&self, claim: &ClaimRequest<'_>) -> Result<Claim, StoreError> {
+        self.run(Call::Claim, Some(Kind::Claim), self.inner.claim(claim))
+            .await
+    }
+
+    async fn renew(&self, leases: &[LeaseRef<'_>]) -> Result<Vec<Renewal>, StoreError> {
+        self.run(Call::Renew, Some(Kind::Renew), self.inner.renew(leases))
+            .await
+    }
+
+    async fn complete(
+        &self,
+        lease: &LeaseRef<'_>,
+        record: &Record,
+        ttl: Duration,
+    ) -> Result<Completion, StoreError> {
+        let done = self.inner.complete(lease, record, ttl);
+        self.run(Call::Complete, Some(Kind::Complete), done).await
+    }
+
+    async fn release(&self, lease: &LeaseRef<'_>, how: Release) -> Result<Released, StoreError> {
+        let done = self.inner.release(lease, how);
+        self.run(Call::Release(how), Some(Kind::Release), done)
+            .await
+    }
+
+    async fn inspect(&self, key: &StorageKey) -> Result<Option<Summary>, StoreError> {
+        self.inner.inspect(key).await
+    }
+
+    async fn resolve(
+        &self,
+        key: &StorageKey,
+        expected: Fence,
+        how: Resolve,
+    ) -> Result<Resolved, StoreError> {
+        self.inner.resolve(key, expected, how).await
+    }
+
+    async fn changed(&self, key: &StorageKey, until: Instant) -> Result<(), StoreError> {
+        self.inner.changed(key, until).await
+    }
+
+    async fn purge(&self, limit: u32) -> Result<u64, StoreError> {
+        self.run(Call::Purge, None, self.inner.purge(limit)).await
+    }
+
+    async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(self.clone()))
+    }
+}

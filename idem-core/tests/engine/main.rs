@@ -1,0 +1,681 @@
+//! The engine over a store that fails when it is told to, on a paused clock.
+#![forbid(unsafe_code)]
+#![cfg(feature = "memory")]
+
+mod faulty;
+mod keeper;
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use idem_core::{
+    Adapter, Builder, Caller, Engine, Fingerprint, OnLapse, Outcome, Policy, Principal, Record,
+    RecordBody, Rejection, RequestHead, Selection, StorageKey, StoreDown,
+    adapter::{Callers, Renderer},
+    engine::{Admission, Answer, Begun, Keyed, Panic, Ran, Reply},
+    observe::Counts,
+    store::{Release, Resolve, State, Store},
+};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, advance},
+};
+
+use self::faulty::{Call, Fault, FaultyStore, Kind};
+
+const LEASE: Duration = Duration::from_secs(30);
+static POLICY: Policy = Policy::new("pay")
+    .lease(LEASE)
+    .ttl(Duration::from_hours(24));
+static NO_TAKEOVER: Policy = Policy::new("pay").lease(LEASE).on_lapse(OnLapse::Unknown);
+
+/// A framework of nothing, so that the engine can be built.
+#[derive(Debug)]
+struct Bare(Engine);
+
+impl Adapter for Bare {
+    type Parts = ();
+    type Response = ();
+
+    fn principal((): &()) -> Option<&Principal> {
+        None
+    }
+
+    fn install(engine: Engine, _: Callers<Self>, _: Option<Renderer<Self>>) -> Self {
+        Self(engine)
+    }
+}
+
+/// An engine, its store, and how often the handler ran.
+struct World {
+    engine: Engine,
+    store: FaultyStore,
+    runs: Arc<AtomicUsize>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(|builder| builder)
+    }
+
+    fn with(set: impl FnOnce(Builder<Bare>) -> Builder<Bare>) -> Self {
+        let store = FaultyStore::new();
+        let builder = Builder::new(store.clone()).renew_on(Handle::current());
+        let engine = set(builder).build().expect("valid settings").0;
+        Self {
+            engine,
+            store,
+            runs: Arc::default(),
+        }
+    }
+
+    /// Another engine over the same store, as another process has it.
+    fn peer(&self) -> Self {
+        let builder = Builder::<Bare>::new(self.store.clone()).renew_on(Handle::current());
+        let engine = builder.build().expect("valid settings").0;
+        Self {
+            engine,
+            store: self.store.clone(),
+            runs: Arc::clone(&self.runs),
+        }
+    }
+
+    fn keyed(&self, policy: &'static Policy, body: &str) -> Keyed {
+        match self.engine.admit(policy, "POST", Some("/pay"), [&b"k"[..]]) {
+            Admission::Keyed(admitted) => Keyed {
+                admitted,
+                caller: Caller::Endpoint,
+                fingerprint: Fingerprint::of(&RequestHead::new("POST", "/pay"), body.as_bytes()),
+                attempt: None,
+                selection: Selection::new(),
+            },
+            other => panic!("not keyed: {other:?}"),
+        }
+    }
+
+    async fn begin(&self) -> Begun {
+        self.engine.begin(self.keyed(&POLICY, "body")).await
+    }
+
+    /// A whole request whose handler answers at once.
+    async fn request(&self) -> Sent {
+        self.run(self.handler(201, None)).await
+    }
+
+    async fn run(&self, handler: impl Future<Output = Ran<String>> + Send + 'static) -> Sent {
+        match self.begin().await {
+            Begun::Claimed(claimed) => match claimed.run(handler).await {
+                Ok(Reply::Own(body)) => Sent::Own(body),
+                Ok(Reply::Other(answer)) => Sent::of(answer),
+                Err(_) => Sent::Panicked,
+            },
+            Begun::Bypassed => Sent::Own(handler.await.response),
+            Begun::Answered(answer) => Sent::of(answer),
+        }
+    }
+
+    /// A handler that counts its run and answers with its number.
+    fn handler(
+        &self,
+        status: u16,
+        outcome: Option<Outcome>,
+    ) -> impl Future<Output = Ran<String>> + Send + use<> {
+        let (engine, runs) = (self.engine.clone(), Arc::clone(&self.runs));
+        async move {
+            let body = format!("run {}", runs.fetch_add(1, Ordering::SeqCst) + 1);
+            let kept = RecordBody::Kept(body.clone().into());
+            let record = engine.record(status, std::iter::empty(), kept);
+            Ran {
+                record,
+                outcome,
+                response: body,
+            }
+        }
+    }
+
+    /// A handler that says when it has started and waits until it may end.
+    fn slow(
+        &self,
+        started: &Arc<Notify>,
+        end: &Arc<Notify>,
+    ) -> impl Future<Output = Ran<String>> + Send + use<> {
+        let handler = self.handler(201, None);
+        let (started, end) = (Arc::clone(started), Arc::clone(end));
+        async move {
+            started.notify_one();
+            end.notified().await;
+            handler.await
+        }
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    fn counts(&self) -> Counts {
+        self.engine.counts()
+    }
+
+    fn key() -> StorageKey {
+        let rules = idem_core::KeyRules::default();
+        let key = idem_core::IdempotencyKey::parse(b"k", &rules).expect("valid");
+        StorageKey::derive("", &Caller::Endpoint, "POST /pay", &key)
+    }
+
+    async fn state(&self) -> Option<State> {
+        let summary = self
+            .store
+            .inspect(&Self::key())
+            .await
+            .expect("it is in memory");
+        summary.map(|summary| summary.state)
+    }
+}
+
+/// What a client was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Sent {
+    Own(String),
+    Replay(String),
+    Rejected(Rejection),
+    Panicked,
+}
+
+impl Sent {
+    fn of(answer: Answer) -> Self {
+        match answer {
+            Answer::Replay(record) => match record.body {
+                RecordBody::Kept(body) => {
+                    Self::Replay(String::from_utf8(body.to_vec()).expect("our text"))
+                }
+                RecordBody::NotKept => panic!("a replay has a body"),
+            },
+            Answer::Rejection(rejection) => Self::Rejected(rejection),
+        }
+    }
+
+    fn own(run: usize) -> Self {
+        Self::Own(format!("run {run}"))
+    }
+
+    fn replay(run: usize) -> Self {
+        Self::Replay(format!("run {run}"))
+    }
+}
+
+const UNDO: Call = Call::Release(Release::Undo);
+const BOUND: Call = Call::Release(Release::Bound);
+
+/// Lets every task of the runtime come to rest.
+async fn settle() {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_reply_was_lost_continues_as_the_owner() {
+    let world = World::new();
+    world
+        .store
+        .fail(Kind::Claim, [Fault::ReplyLost, Fault::ReplyLost]);
+    assert_eq!(world.request().await, Sent::own(1));
+    assert_eq!(world.store.count(Call::Claim), 3);
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!(world.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_down_refuses_within_its_limit_and_nothing_runs() {
+    for fault in [Fault::Unreachable, Fault::Hangs] {
+        let world = World::new();
+        world.store.fail(Kind::Claim, [fault, fault, fault]);
+        let sent = Instant::now();
+        assert_eq!(
+            world.request().await,
+            Sent::Rejected(Rejection::StoreUnavailable)
+        );
+        assert!(
+            sent.elapsed() < Duration::from_millis(1_500),
+            "{fault:?}: {:?}",
+            sent.elapsed()
+        );
+        assert_eq!(world.store.count(Call::Claim), 3);
+        assert_eq!(world.runs(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_given_up_and_landed_blocks_nobody() {
+    let world = World::new();
+    world.store.fail(
+        Kind::Claim,
+        [Fault::ReplyLost, Fault::ReplyLost, Fault::ReplyLost],
+    );
+    assert_eq!(
+        world.request().await,
+        Sent::Rejected(Rejection::StoreUnavailable)
+    );
+    settle().await;
+    assert_eq!(world.store.count(UNDO), 1);
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_is_asked_once_and_nothing_is_taken_back() {
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::Full]);
+    assert_eq!(
+        world.request().await,
+        Sent::Rejected(Rejection::StoreUnavailable)
+    );
+    settle().await;
+    assert_eq!(world.store.calls(), [Call::Claim]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_is_told_so_runs_unprotected_while_its_store_is_down() {
+    let world = World::with(|builder| builder.on_store_down(StoreDown::Execute));
+    world.store.fail(Kind::Claim, [Fault::Unreachable; 3]);
+    assert_eq!(world.request().await, Sent::own(1));
+    assert_eq!(world.counts().bypassed, 1);
+    assert_eq!(world.request().await, Sent::own(2));
+    assert_eq!(world.request().await, Sent::replay(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_dropped_during_its_claim_takes_it_back() {
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::Delayed]);
+    assert!(world.begin().now_or_never().is_none());
+    assert_eq!(world.state().await, None);
+    world.store.let_pass();
+    settle().await;
+    assert_eq!(world.store.calls(), [Call::Claim, UNDO]);
+    assert_eq!(world.state().await, None);
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_dropped_before_its_handler_starts_takes_its_claim_back() {
+    let world = World::new();
+    let Begun::Claimed(claimed) = world.begin().await else {
+        panic!("the key is new");
+    };
+    // The execution exists but was never polled.
+    drop(claimed.run(world.handler(201, None)));
+    settle().await;
+    assert_eq!(world.store.count(UNDO), 1);
+    assert_eq!((world.state().await, world.runs()), (None, 0));
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_taken_back_keeps_the_binding_of_an_earlier_attempt() {
+    let world = World::new();
+    assert_eq!(world.run(world.handler(503, None)).await, Sent::own(1));
+    let Begun::Claimed(claimed) = world.begin().await else {
+        panic!("the key was released");
+    };
+    drop(claimed);
+    settle().await;
+    assert_eq!(world.state().await, Some(State::Released));
+    match world.engine.begin(world.keyed(&POLICY, "other body")).await {
+        Begun::Answered(Answer::Rejection(rejection)) => {
+            assert_eq!(
+                rejection,
+                Rejection::KeyReused {
+                    original: State::Released
+                }
+            );
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+    assert_eq!(world.request().await, Sent::own(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_goes_on_without_its_client() {
+    let world = World::new();
+    let (started, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let request = world.run(world.slow(&started, &end));
+    assert!(request.now_or_never().is_none());
+    started.notified().await;
+    assert_eq!(world.counts().detached, 1);
+    assert!(matches!(
+        world.request().await,
+        Sent::Rejected(Rejection::InProgress { .. })
+    ));
+    end.notify_one();
+    settle().await;
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!(world.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_during_the_completion_changes_nothing() {
+    let world = World::new();
+    world.store.fail(Kind::Complete, [Fault::Delayed]);
+    assert!(world.request().now_or_never().is_none());
+    world.store.let_pass();
+    settle().await;
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!(world.store.count(UNDO), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_releases_the_key_bound_before_it_goes_on() {
+    let world = World::new();
+    let panics = async { panic!("on purpose") };
+    assert_eq!(world.run(panics).await, Sent::Panicked);
+    assert_eq!(
+        (world.state().await, world.store.count(BOUND)),
+        (Some(State::Released), 1)
+    );
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_without_a_client_releases_the_key_too() {
+    let world = World::new();
+    let end = Arc::new(Notify::new());
+    let ended = Arc::clone(&end);
+    let panics = async move {
+        ended.notified().await;
+        panic!("on purpose")
+    };
+    assert!(world.run(panics).now_or_never().is_none());
+    end.notify_one();
+    settle().await;
+    assert_eq!(world.state().await, Some(State::Released));
+}
+
+#[tokio::test]
+async fn a_panic_carries_what_it_carried() {
+    let world = World::new();
+    let Begun::Claimed(claimed) = world.begin().await else {
+        panic!("the key is new");
+    };
+    let run: Result<Reply<String>, Panic> = claimed.run(async { panic!("on purpose") }).await;
+    let panic = run.expect_err("it panicked");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_fails_is_repeated_before_the_answer_is_sent() {
+    for fault in [Fault::Unreachable, Fault::ReplyLost, Fault::Hangs] {
+        let world = World::new();
+        world.store.fail(Kind::Complete, [fault]);
+        assert_eq!(world.request().await, Sent::own(1));
+        assert_eq!(world.counts().completions_retried, 1, "{fault:?}");
+        assert_eq!(world.request().await, Sent::replay(1), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_not_held_back_for_long_and_its_record_follows() {
+    let world = World::new();
+    world.store.fail(Kind::Complete, [Fault::Unreachable; 30]);
+    let sent = Instant::now();
+    assert_eq!(world.request().await, Sent::own(1));
+    assert!(
+        sent.elapsed() <= Duration::from_secs(2),
+        "{:?}",
+        sent.elapsed()
+    );
+    // While the record is not there the lease is renewed, so that nothing runs again.
+    while world.state().await == Some(State::InProgress) {
+        assert!(matches!(
+            world.request().await,
+            Sent::Rejected(Rejection::InProgress { .. })
+        ));
+        advance(Duration::from_secs(1)).await;
+        assert!(sent.elapsed() < Duration::from_mins(5), "never stored");
+    }
+    assert!(
+        sent.elapsed() > LEASE,
+        "the fault was over too soon to show a renewal"
+    );
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!(world.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_never_succeeds_is_given_up_and_told() {
+    let world = World::new();
+    world
+        .store
+        .fail(Kind::Complete, [Fault::Unreachable; 1_000]);
+    assert_eq!(world.request().await, Sent::own(1));
+    let begin = Instant::now();
+    while world.counts().completions_lost == 0 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(begin.elapsed() < Duration::from_mins(11), "never given up");
+    }
+    // The documented window: the lease lapses, and the next equal request runs again.
+    tokio::time::sleep(LEASE * 2).await;
+    assert!(matches!(world.begin().await, Begun::Claimed(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_is_repeated() {
+    let world = World::new();
+    world.store.fail(Kind::Release, [Fault::Unreachable]);
+    assert_eq!(world.run(world.handler(500, None)).await, Sent::own(1));
+    assert_eq!(world.state().await, Some(State::Released));
+}
+
+/// What a late owner is answered, whose lease lapsed and whose successor did `successor`.
+async fn late_owner<F: Future<Output = ()>>(successor: impl FnOnce(World) -> F) -> (World, Sent) {
+    let world = World::with(|builder| builder.max_execution(Duration::from_secs(1)));
+    let (started, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let late = tokio::spawn({
+        let world = World {
+            engine: world.engine.clone(),
+            store: world.store.clone(),
+            runs: Arc::clone(&world.runs),
+        };
+        let handler = world.slow(&started, &end);
+        async move { world.run(handler).await }
+    });
+    started.notified().await;
+    advance(LEASE + Duration::from_millis(1)).await;
+    successor(world.peer()).await;
+    end.notify_one();
+    let sent = late.await.expect("no panic");
+    (world, sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_without_successor_still_stores_its_answer() {
+    let (world, sent) = late_owner(|_| async {}).await;
+    assert_eq!(sent, Sent::own(1));
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_answers_with_the_record_of_its_successor() {
+    let (world, sent) =
+        late_owner(|peer| async move { assert_eq!(peer.request().await, Sent::own(1)) }).await;
+    assert_eq!(sent, Sent::replay(1));
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!((world.runs(), world.counts().leases_lost), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_is_told_to_come_back_while_its_successor_runs() {
+    let (_, sent) = late_owner(|peer| async move {
+        let Begun::Claimed(claimed) = peer.begin().await else {
+            panic!("the lease lapsed");
+        };
+        // It runs for as long as the test.
+        std::mem::forget(claimed);
+    })
+    .await;
+    assert!(
+        matches!(sent, Sent::Rejected(Rejection::InProgress { .. })),
+        "{sent:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_stores_its_answer_where_its_successor_left_none() {
+    let (world, sent) = late_owner(|peer| async move {
+        assert_eq!(peer.run(peer.handler(503, None)).await, Sent::own(1));
+    })
+    .await;
+    assert_eq!(sent, Sent::own(2));
+    assert_eq!(world.request().await, Sent::replay(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_stores_its_answer_where_its_successor_died() {
+    let (world, sent) = late_owner(|peer| async move {
+        let Begun::Claimed(claimed) = peer.begin().await else {
+            panic!("the lease lapsed");
+        };
+        // Its process is gone, and its lease lapses too.
+        std::mem::forget((claimed, peer.engine));
+        peer.store.fail(Kind::Renew, [Fault::Unreachable; 1_000]);
+        advance(LEASE + Duration::from_millis(1)).await;
+    })
+    .await;
+    assert_eq!(sent, Sent::own(1));
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_of_a_forgotten_key_keeps_its_own_answer() {
+    let (world, sent) = late_owner(|peer| async move {
+        assert_eq!(
+            peer.run(peer.handler(200, Some(Outcome::Forget))).await,
+            Sent::own(1)
+        );
+        let other = peer.engine.begin(peer.keyed(&POLICY, "other body")).await;
+        let Begun::Claimed(claimed) = other else {
+            panic!("the key was forgotten");
+        };
+        let _ = claimed.run(peer.handler(200, None)).await;
+    })
+    .await;
+    assert_eq!(sent, Sent::own(3));
+    assert_eq!(
+        world.request().await,
+        Sent::Rejected(Rejection::KeyReused {
+            original: State::Completed
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_vanished_is_restored() {
+    let world = World::new();
+    let (started, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let mut request = Box::pin(world.run(world.slow(&started, &end)));
+    assert!((&mut request).now_or_never().is_none());
+    let fence = world
+        .store
+        .inspect(&World::key())
+        .await
+        .expect("in memory")
+        .expect("there")
+        .grant
+        .fence;
+    let forgotten = world
+        .store
+        .resolve(&World::key(), fence, Resolve::Forget)
+        .await;
+    assert!(forgotten.is_ok());
+    end.notify_one();
+    assert_eq!(request.await, Sent::own(1));
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_decided_is_what_the_owner_answers() {
+    let world = World::new();
+    let (started, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let mut request = Box::pin(world.run(world.slow(&started, &end)));
+    assert!((&mut request).now_or_never().is_none());
+    let fence = world
+        .store
+        .inspect(&World::key())
+        .await
+        .expect("in memory")
+        .expect("there")
+        .grant
+        .fence;
+    let decided = Resolve::Complete {
+        record: Record::new(200, "decided"),
+        ttl: LEASE,
+    };
+    assert!(
+        world
+            .store
+            .resolve(&World::key(), fence, decided)
+            .await
+            .is_ok()
+    );
+    end.notify_one();
+    assert_eq!(request.await, Sent::Replay("decided".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lapsed_key_that_must_not_be_taken_over_stays_unknown() {
+    let world = World::with(|builder| builder.max_execution(Duration::from_secs(1)));
+    let begin = async || world.engine.begin(world.keyed(&NO_TAKEOVER, "body")).await;
+    let Begun::Claimed(claimed) = begin().await else {
+        panic!("the key is new");
+    };
+    advance(LEASE + Duration::from_millis(1)).await;
+    for _ in 0..2 {
+        match begin().await {
+            Begun::Answered(Answer::Rejection(rejection)) => {
+                assert_eq!(rejection, Rejection::OutcomeUnknown);
+            }
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+    // Its owner was only slow.
+    let reply = AssertUnwindSafe(claimed.run(world.handler(201, None))).await;
+    assert!(matches!(reply, Ok(Reply::Own(_))));
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_is_not_run_again() {
+    let world = World::new();
+    let unknown = world.handler(200, Some(Outcome::Unknown));
+    assert_eq!(world.run(unknown).await, Sent::own(1));
+    advance(Duration::from_hours(6 * 24)).await;
+    assert_eq!(
+        world.request().await,
+        Sent::Rejected(Rejection::OutcomeUnknown)
+    );
+    advance(Duration::from_hours(25)).await;
+    assert_eq!(world.request().await, Sent::own(2));
+}
+
+#[test]
+fn a_claim_dropped_without_a_runtime_is_left_to_lapse() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("no I/O");
+    let (world, begun) = runtime.block_on(async {
+        let world = World::new();
+        let begun = world.begin().await;
+        (world, begun)
+    });
+    assert!(matches!(begun, Begun::Claimed(_)));
+    drop(begun);
+    assert_eq!(world.store.count(UNDO), 0);
+}

@@ -1,0 +1,222 @@
+//! The store under a scenario: any of ours, watched, and made to stall or fail where the scenario
+//! says so.
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use idem_core::{
+    MemoryStore, Record, StorageKey, Store, StoreError,
+    store::{
+        Claim, ClaimRequest, Completion, Fence, LeaseRef, Release, Released, Renewal, Resolve,
+        Resolved, Summary,
+    },
+};
+use tokio::{sync::watch, time::Instant};
+
+/// A store, and what goes on between it and the engines that share it.
+#[derive(Clone)]
+pub struct TestStore(Arc<Inner>);
+
+struct Inner {
+    backend: Backend,
+    traffic: [watch::Sender<Traffic>; 5],
+}
+
+/// The store itself.
+#[derive(Debug)]
+pub(crate) enum Backend {
+    /// The embedded one.
+    Memory(MemoryStore),
+}
+
+/// A call that a scenario watches, holds or lets fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreCall {
+    /// Claiming a key.
+    Claim,
+    /// Renewing leases.
+    Renew,
+    /// Storing an outcome.
+    Complete,
+    /// Giving a claim up.
+    Release,
+    /// Waiting for another attempt.
+    Wait,
+}
+
+/// The calls of one kind.
+#[derive(Debug, Default)]
+struct Traffic {
+    under_way: usize,
+    done: usize,
+    held: bool,
+    failing: usize,
+}
+
+impl TestStore {
+    pub(crate) fn new(backend: Backend) -> Self {
+        Self(Arc::new(Inner {
+            backend,
+            traffic: std::array::from_fn(|_| watch::Sender::default()),
+        }))
+    }
+
+    /// How many calls of this kind are on their way.
+    pub fn under_way(&self, call: StoreCall) -> usize {
+        self.traffic(call).borrow().under_way
+    }
+
+    /// Waits until so many calls of this kind are on their way, neither more nor fewer.
+    pub async fn until_under_way(&self, call: StoreCall, calls: usize) {
+        let mut traffic = self.traffic(call).subscribe();
+        // The sender lives in `self`.
+        let _ = traffic.wait_for(|traffic| traffic.under_way == calls).await;
+    }
+
+    /// How many calls of this kind the store has done.
+    pub fn done(&self, call: StoreCall) -> usize {
+        self.traffic(call).borrow().done
+    }
+
+    /// Waits until the store has done so many calls of this kind.
+    pub async fn until_done(&self, call: StoreCall, calls: usize) {
+        let mut traffic = self.traffic(call).subscribe();
+        // The sender lives in `self`.
+        let _ = traffic.wait_for(|traffic| traffic.done >= calls).await;
+    }
+
+    /// Holds the calls of this kind before they reach the store, from now on.
+    pub fn hold(&self, call: StoreCall) {
+        self.traffic(call)
+            .send_modify(|traffic| traffic.held = true);
+    }
+
+    /// Lets those that were held go on.
+    pub fn pass(&self, call: StoreCall) {
+        self.traffic(call)
+            .send_modify(|traffic| traffic.held = false);
+    }
+
+    /// Lets the next calls of this kind fail before they reach the store.
+    pub fn fail(&self, call: StoreCall, times: usize) {
+        self.traffic(call)
+            .send_modify(|traffic| traffic.failing = times);
+    }
+
+    /// Puts other bytes in the place of a stored response; gives those that were there.
+    pub fn swap_response(&self, key: &StorageKey, bytes: Bytes) -> Option<Bytes> {
+        match &self.0.backend {
+            Backend::Memory(store) => store.swap_response(key, bytes),
+        }
+    }
+
+    fn traffic(&self, call: StoreCall) -> &watch::Sender<Traffic> {
+        &self.0.traffic[call as usize]
+    }
+
+    fn inner(&self) -> &dyn Store {
+        match &self.0.backend {
+            Backend::Memory(store) => store,
+        }
+    }
+
+    async fn watched<T>(
+        &self,
+        kind: StoreCall,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let traffic = self.traffic(kind);
+        let _here = UnderWay::begin(traffic);
+        // The sender lives in `self`.
+        let _ = traffic.subscribe().wait_for(|traffic| !traffic.held).await;
+        let fails = traffic.send_if_modified(|traffic| {
+            let fails = traffic.failing > 0;
+            traffic.failing = traffic.failing.saturating_sub(1);
+            fails
+        });
+        if fails {
+            let cause = io::Error::other("the scenario says so");
+            return Err(StoreError::unavailable("test", cause));
+        }
+        let answer = call.await;
+        traffic.send_modify(|traffic| traffic.done += 1);
+        answer
+    }
+}
+
+/// A call on its way, also when it is dropped there.
+struct UnderWay<'a>(&'a watch::Sender<Traffic>);
+
+impl<'a> UnderWay<'a> {
+    fn begin(traffic: &'a watch::Sender<Traffic>) -> Self {
+        traffic.send_modify(|traffic| traffic.under_way += 1);
+        Self(traffic)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|traffic| traffic.under_way -= 1);
+    }
+}
+
+impl fmt::Debug for TestStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.backend.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Store for TestStore {
+    async fn claim(&self, claim: &ClaimRequest<'_>) -> Result<Claim, StoreError> {
+        self.watched(StoreCall::Claim, self.inner().claim(claim))
+            .await
+    }
+
+    async fn renew(&self, leases: &[LeaseRef<'_>]) -> Result<Vec<Renewal>, StoreError> {
+        self.watched(StoreCall::Renew, self.inner().renew(leases))
+            .await
+    }
+
+    async fn complete(
+        &self,
+        lease: &LeaseRef<'_>,
+        record: &Record,
+        ttl: Duration,
+    ) -> Result<Completion, StoreError> {
+        let call = self.inner().complete(lease, record, ttl);
+        self.watched(StoreCall::Complete, call).await
+    }
+
+    async fn release(&self, lease: &LeaseRef<'_>, how: Release) -> Result<Released, StoreError> {
+        self.watched(StoreCall::Release, self.inner().release(lease, how))
+            .await
+    }
+
+    async fn inspect(&self, key: &StorageKey) -> Result<Option<Summary>, StoreError> {
+        self.inner().inspect(key).await
+    }
+
+    async fn resolve(
+        &self,
+        key: &StorageKey,
+        expected: Fence,
+        how: Resolve,
+    ) -> Result<Resolved, StoreError> {
+        self.inner().resolve(key, expected, how).await
+    }
+
+    async fn changed(&self, key: &StorageKey, until: Instant) -> Result<(), StoreError> {
+        self.watched(StoreCall::Wait, self.inner().changed(key, until))
+            .await
+    }
+
+    async fn purge(&self, limit: u32) -> Result<u64, StoreError> {
+        self.inner().purge(limit).await
+    }
+
+    async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(self.clone()))
+    }
+}

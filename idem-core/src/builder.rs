@@ -324,3 +324,104 @@ impl<A: Adapter> fmt::Debug for Builder<A> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::{MemoryStore, Principal};
+
+    /// A framework that has nothing.
+    #[derive(Debug)]
+    struct Bare;
+
+    impl Adapter for Bare {
+        type Parts = ();
+        type Response = ();
+
+        fn principal((): &()) -> Option<&Principal> {
+            None
+        }
+
+        fn install(_: Engine, _: Callers<Self>, _: Option<Renderer<Self>>) -> Self {
+            Self
+        }
+    }
+
+    fn refusal(set: impl FnOnce(Builder<Bare>) -> Builder<Bare>) -> String {
+        let built = set(Builder::new(MemoryStore::new())).build();
+        built.expect_err("a wrong setting").to_string()
+    }
+
+    #[test]
+    fn the_name_of_a_header_is_checked_at_start() {
+        let rule = "must be the name of a header";
+        for name in ["", "no token", "key:", "schlüssel", "a\r\nb"] {
+            assert_eq!(refusal(|b| b.header(name)), format!("`header` {rule}"));
+            assert_eq!(
+                refusal(|b| b.keep_header(name)),
+                format!("`keep_header` {rule}")
+            );
+            assert_eq!(
+                refusal(|b| b.drop_header(name)),
+                format!("`drop_header` {rule}")
+            );
+            assert_eq!(
+                refusal(|b| b.replay_marker(name)),
+                format!("`replay_marker` {rule}")
+            );
+        }
+    }
+
+    #[test]
+    fn a_header_that_frames_a_message_cannot_be_kept() {
+        for name in ["Content-Length", "date", "transfer-encoding", "Connection"] {
+            assert_eq!(
+                refusal(|b| b.keep_header(name)),
+                "`keep_header` must be a header that does not belong to one connection or message"
+            );
+        }
+    }
+
+    #[test]
+    fn zero_is_no_duration_and_no_length() {
+        let zero = Duration::ZERO;
+        for (setting, refusal) in [
+            ("ttl", refusal(|b| b.ttl(zero))),
+            ("lease", refusal(|b| b.lease(zero))),
+            ("wait", refusal(|b| b.wait(zero))),
+            ("store_timeout", refusal(|b| b.store_timeout(zero))),
+            ("max_execution", refusal(|b| b.max_execution(zero))),
+            ("purge_every", refusal(|b| b.purge_every(zero))),
+            ("max_key_len", refusal(|b| b.max_key_len(0))),
+        ] {
+            assert_eq!(refusal, format!("`{setting}` must not be zero"));
+        }
+    }
+
+    #[test]
+    fn a_scope_has_one_resolver() {
+        let resolver = |(): &()| None::<String>;
+        assert_eq!(
+            refusal(|b| b.scope("tenant", resolver).scope("tenant", resolver)),
+            "the scope `tenant` has two resolvers"
+        );
+    }
+
+    #[test]
+    fn the_base_of_problem_types_is_a_uri() {
+        for base in ["", "no uri"] {
+            assert_eq!(
+                refusal(|b| b.problem_base(base)),
+                "`problem_base` must be a URI"
+            );
+        }
+    }
+
+    #[test]
+    fn the_first_wrong_setting_is_named() {
+        assert_eq!(
+            refusal(|b| b.drop_header("").header("").ttl(Duration::ZERO)),
+            "`drop_header` must be the name of a header"
+        );
+    }
+}

@@ -79,7 +79,7 @@ async fn a_forgotten_key_takes_another_request(world: World) {
 async fn a_refused_reuse_does_not_lengthen_the_life_of_the_record(world: World) {
     let world = world
         .again(Setup {
-            ttl: Some(Duration::from_secs(60)),
+            ttl: Some(Duration::from_mins(1)),
             ..Setup::default()
         })
         .await;

@@ -192,7 +192,7 @@ async fn retry_after_is_no_longer_than_the_lease_and_at_least_one_second(world: 
 async fn retry_after_doubles_with_each_attempt_up_to_thirty_seconds(world: World) {
     let world = world
         .again(Setup {
-            lease: Some(Duration::from_secs(60)),
+            lease: Some(Duration::from_mins(1)),
             ..Setup::default()
         })
         .await;

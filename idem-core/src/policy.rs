@@ -165,6 +165,7 @@ impl Policy {
 ///
 /// # Panics
 /// If it is zero. In a constant that is a compile error at the expression.
+#[track_caller]
 pub const fn nonzero(duration: Duration) -> Duration {
     assert!(!duration.is_zero(), "the duration must be longer than zero");
     duration

@@ -116,6 +116,7 @@ fn routes(app: &App) -> Router<App> {
         .route("/accounts/{id}/charge", post(charge))
         .nest("/nested/{tenant}", accounts)
         .nest("/named-fallback", Router::new().fallback(named))
+        .nest("/nested-fallback", Router::new().fallback(fallback))
         .route("/extracted", post(extracted))
         .route("/read", get(charge).post(charge))
         .route("/guarded/argument", post(guarded))

@@ -229,6 +229,8 @@ async fn a_retry_over_another_version_of_http_is_a_replay(world: World) {
     let target = format!("POST http://{}/", world.addr);
     let absolute = relative.replacen("POST /", &target, 1);
     world.raw(absolute).await.assert_replays(&first);
+    let old = relative.replacen("HTTP/1.1", "HTTP/1.0", 1);
+    world.raw(old).await.assert_replays(&first);
     assert_eq!(world.app.effects("pay"), 1);
 }
 

@@ -319,7 +319,10 @@ async fn a_handler_without_a_route_is_refused_as_not_configured(world: World) {
         "the handler has no route",
         "write `operation = \"…\"` in `#[idempotent]`",
     ];
-    is_not_configured(&world, pay(&world, "/lost", "pay"), &remedy).await;
+    for path in ["/lost", "/nested-fallback/anywhere"] {
+        let world = world.again(Setup::default()).await;
+        is_not_configured(&world, pay(&world, path, "pay"), &remedy).await;
+    }
 }
 
 /// B02-04

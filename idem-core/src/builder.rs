@@ -201,9 +201,10 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// What the `type` of a problem document starts with; the code follows it.
+    /// What the `type` of a problem document starts with; the code follows it. It may be a path, a
+    /// URN, or end in a `#`.
     pub fn problem_base(mut self, base: &str) -> Self {
-        if base.parse::<http::Uri>().is_err() {
+        if base.is_empty() || !base.bytes().all(may_be_in_a_uri) {
             self.error.get_or_insert(ConfigError::Invalid {
                 setting: "problem_base",
                 expected: "a URI",
@@ -325,6 +326,13 @@ impl<A: Adapter> fmt::Debug for Builder<A> {
     }
 }
 
+/// Whether a URI may have this octet.
+///
+/// Source: RFC 3986, section 2 "Characters".
+fn may_be_in_a_uri(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"%-._~:/?#[]@!$&'()*+,;=".contains(&octet)
+}
+
 #[cfg(all(test, feature = "memory"))]
 mod tests {
     use super::*;
@@ -409,7 +417,24 @@ mod tests {
 
     #[test]
     fn the_base_of_problem_types_is_a_uri() {
-        for base in ["", "no uri"] {
+        for base in [
+            "https://example.com/errors#",
+            "https://example.com/errors?code=",
+            "urn:example:errors:",
+            "tag:example.com,2026:",
+            "/errors/",
+        ] {
+            let built = Builder::<Bare>::new(MemoryStore::new())
+                .problem_base(base)
+                .build();
+            assert!(built.is_ok(), "{base}");
+        }
+        for base in [
+            "",
+            "no uri",
+            "https://example.com/\"",
+            "https://exämple.com/",
+        ] {
             assert_eq!(
                 refusal(|b| b.problem_base(base)),
                 "`problem_base` must be a URI"

@@ -7,8 +7,8 @@
 
 use std::{fmt, time::Duration};
 
-use http::{StatusCode, Uri};
-use problem_details::{ProblemDetails, ProblemType};
+use http::StatusCode;
+use problem_details::ProblemDetails;
 use serde::Serialize;
 
 use crate::{
@@ -192,8 +192,9 @@ impl Rejection {
         }
     }
 
-    fn members(&self) -> Members {
+    fn members(&self, base: &str) -> Members {
         let mut members = Members {
+            r#type: format!("{base}{}", self.code()),
             code: self.code(),
             retryable: self.retry_after().is_some(),
             retry_after: self.retry_after(),
@@ -223,15 +224,12 @@ impl Rejection {
     /// The answer with its problem document (RFC 9457), whose `type` is `base` and the code.
     pub fn problem(&self, base: &str) -> Record {
         let problem = ProblemDetails {
-            r#type: format!("{base}{}", self.code())
-                .parse::<Uri>()
-                .ok()
-                .map(ProblemType::from),
+            r#type: None,
             status: StatusCode::from_u16(self.status()).ok(),
             title: Some(self.title().to_owned()),
             detail: self.detail(),
             instance: None,
-            extensions: self.members(),
+            extensions: self.members(base),
         };
         let body = serde_json::to_vec(&problem)
             .expect("a problem document is strings and numbers under string keys");
@@ -251,9 +249,11 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// The members of a problem document beyond those of RFC 9457.
+/// The members of a problem document beyond those of RFC 9457, and its `type`: as an `http::Uri` it
+/// would lose its fragment, and could not be a URN.
 #[derive(Debug, Default, Serialize)]
 struct Members {
+    r#type: String,
     code: &'static str,
     retryable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

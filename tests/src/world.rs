@@ -94,6 +94,8 @@ pub struct Setup {
     pub drop_headers: Vec<&'static str>,
     /// Another name for the header that marks a replay.
     pub replay_marker: Option<&'static str>,
+    /// What the types of refusals start with.
+    pub problem_base: Option<&'static str>,
     /// What keeps the records of this service apart from those of others in its store.
     pub namespace: Option<&'static str>,
     /// The longest wait for one answer of the store.
@@ -153,6 +155,9 @@ impl Setup {
         }
         if let Some(name) = self.replay_marker {
             builder = builder.replay_marker(name);
+        }
+        if let Some(base) = self.problem_base {
+            builder = builder.problem_base(base);
         }
         if let Some(name) = self.namespace {
             builder = builder.namespace(name);

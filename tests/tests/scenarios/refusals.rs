@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 scenarios![
     each_refusal_has_a_status_and_a_type_of_its_own,
+    the_application_says_where_the_types_point,
     no_refusal_is_marked_as_a_replay,
     a_refusal_is_a_problem_document_whatever_the_client_accepts,
     a_running_request_is_told_apart_from_a_reused_key,
@@ -115,6 +116,19 @@ async fn each_refusal_has_a_status_and_a_type_of_its_own(world: World) {
         types.insert(problem["type"].to_string());
     }
     assert_eq!(types.len(), refused.len());
+}
+
+/// B09-06
+async fn the_application_says_where_the_types_point(world: World) {
+    for base in ["https://example.com/errors#", "urn:example:errors:"] {
+        let setup = Setup {
+            problem_base: Some(base),
+            ..Setup::default()
+        };
+        for (_, code, answer) in one_of_each(&world, setup, ["k", "ada", "pay"]).await {
+            assert_eq!(answer.json()["type"], format!("{base}{code}"));
+        }
+    }
 }
 
 /// B06-09

@@ -134,8 +134,11 @@ fn fingerprint(parts: &Parts, body: &[u8]) -> Fingerprint {
 
 /// Reads a body of at most `limit` bytes.
 async fn read(body: Body, limit: u64) -> Result<Bytes, Rejection> {
-    let too_large = Rejection::RequestTooLarge { limit: Some(limit) };
-    if body.size_hint().lower() > limit {
+    let length = body.size_hint();
+    // A layer outside may have put a lower limit on it: then that is the one to name.
+    let named = length.upper().map_or(limit, |outer| outer.min(limit));
+    let too_large = Rejection::RequestTooLarge { limit: Some(named) };
+    if length.lower() > limit {
         return Err(too_large);
     }
     // A limit beyond what memory can address is none.

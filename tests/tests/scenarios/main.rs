@@ -14,5 +14,6 @@ mod privacy;
 mod refusals;
 mod scope;
 mod settlement;
+mod streams;
 mod takeover;
 mod wait;

@@ -6,6 +6,7 @@ mod body;
 mod concurrency;
 mod expiry;
 mod fingerprint;
+mod framing;
 mod interruption;
 mod keys;
 mod limits;

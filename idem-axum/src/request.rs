@@ -14,8 +14,8 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderValue, header::CONTENT_TYPE, request::Parts};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE, request::Parts};
+use http_body_util::{BodyExt, Collected, Full, LengthLimitError, Limited};
 use idem_core::{
     DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Rejection, RequestHead, Selection,
     engine::{Admission, Admitted, Keyed},
@@ -96,14 +96,16 @@ async fn protect<R: Route>(
         }
     };
     let limit = idem.0.engine.max_request_body(framework_limit(&mut parts));
-    let body = match read(body, limit).await {
-        Ok(body) => body,
+    let collected = match read(body, limit).await {
+        Ok(collected) => collected,
         Err(rejection) => return Err(idem.reject(admitted.operation(), rejection, None, &parts)),
     };
+    let trailers = collected.trailers().cloned();
+    let bytes = collected.to_bytes();
     let request = Keyed {
         admitted,
         caller,
-        fingerprint: fingerprint(&parts, &body),
+        fingerprint: fingerprint(&parts, &bytes),
         attempt: Some(attempt::slot(&mut parts).0),
         selection: Selection::new(),
     };
@@ -115,7 +117,7 @@ async fn protect<R: Route>(
     };
     Ok((
         Box::new(protection),
-        Request::from_parts(parts, Body::from(body)),
+        Request::from_parts(parts, again(bytes, trailers)),
     ))
 }
 
@@ -133,20 +135,31 @@ fn fingerprint(parts: &Parts, body: &[u8]) -> Fingerprint {
 }
 
 /// Reads a body of at most `limit` bytes.
-async fn read(body: Body, limit: u64) -> Result<Bytes, Rejection> {
-    let too_large = Rejection::RequestTooLarge { limit: Some(limit) };
-    if body.size_hint().lower() > limit {
+async fn read(body: Body, limit: u64) -> Result<Collected<Bytes>, Rejection> {
+    let length = body.size_hint();
+    // A layer outside may have put a lower limit on it: then that is the one to name.
+    let named = length.upper().map_or(limit, |outer| outer.min(limit));
+    let too_large = Rejection::RequestTooLarge { limit: Some(named) };
+    if length.lower() > limit {
         return Err(too_large);
     }
     // A limit beyond what memory can address is none.
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
+        Ok(collected) => Ok(collected),
         Err(error) if is_too_large(&*error) => Err(too_large),
         Err(error) => {
             tracing::debug!(%error, "request body broke off");
             Err(Rejection::BodyIncomplete)
         }
+    }
+}
+
+/// The body that was read, for the last extractor.
+fn again(bytes: Bytes, trailers: Option<HeaderMap>) -> Body {
+    match trailers {
+        None => Body::from(bytes),
+        Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),
     }
 }
 

@@ -1,5 +1,11 @@
 //! Keeping a response and restoring it.
 
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
 use axum::{
     body::{Body, HttpBody},
     response::Response,
@@ -10,26 +16,22 @@ use http::{
     header::{CONTENT_LENGTH, CONTENT_TYPE},
     response::Parts,
 };
-use http_body_util::{BodyExt, Collected, Full};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
 use idem_core::{Engine, Outcome, Record, RecordBody, engine::Ran};
 
 /// Reads what is to be stored of a handler's response, and gives it on as it was.
 ///
-/// A body of known length within the limit is collected. Of any other the record says that it was
+/// A body of known length within the limit is read first. Of any other the record says that it was
 /// not kept, and it is sent as the handler made it.
 pub(crate) async fn keep(engine: &Engine, response: Response) -> Ran<Response> {
     let (parts, body) = response.into_parts();
     let outcome = parts.extensions.get::<Outcome>().copied();
-    let (kept, body) = if can_be_kept(engine, &parts, &body) {
-        match body.collect().await {
-            Ok(collected) => whole(collected),
-            Err(error) => {
-                tracing::warn!(%error, "response body broke off");
-                (RecordBody::NotKept, broken(error))
-            }
+    let (kept, body) = match length(&parts, &body) {
+        Some(length) if length <= engine.max_stored_body() && !is_endless(&parts) => {
+            read(body, length).await
         }
-    } else {
-        (RecordBody::NotKept, body)
+        _ => (RecordBody::NotKept, body),
     };
     let record = engine.record(parts.status.as_u16(), lines(&parts.headers), kept);
     Ran {
@@ -39,44 +41,100 @@ pub(crate) async fn keep(engine: &Engine, response: Response) -> Ran<Response> {
     }
 }
 
-fn can_be_kept(engine: &Engine, parts: &Parts, body: &Body) -> bool {
+/// The length of a body: its own, or the declared one.
+fn length(parts: &Parts, body: &Body) -> Option<usize> {
     let declared = || {
-        parts
-            .headers
-            .get(CONTENT_LENGTH)?
-            .to_str()
-            .ok()?
-            .parse()
-            .ok()
+        let length = parts.headers.get(CONTENT_LENGTH)?;
+        length.to_str().ok()?.parse().ok()
     };
-    let length: Option<u64> = body.size_hint().exact().or_else(declared);
-    let endless = parts.headers.get(CONTENT_TYPE).is_some_and(|value| {
+    let length: u64 = body.size_hint().exact().or_else(declared)?;
+    usize::try_from(length).ok()
+}
+
+fn is_endless(parts: &Parts) -> bool {
+    let events = parts.headers.get(CONTENT_TYPE).is_some_and(|value| {
         value
             .as_bytes()
             .to_ascii_lowercase()
             .starts_with(b"text/event-stream")
     });
-    let fits = length.is_some_and(|length| {
-        usize::try_from(length).is_ok_and(|length| length <= engine.max_stored_body())
-    });
-    fits && !endless && !parts.status.is_informational()
+    events || parts.status.is_informational()
 }
 
-/// A body that was read to its end, trailers included.
-fn whole(collected: Collected<Bytes>) -> (RecordBody, Body) {
-    let trailers = collected.trailers().cloned();
-    let bytes = collected.to_bytes();
-    let full = Full::new(bytes.clone());
-    let body = match trailers {
-        None => Body::new(full),
-        Some(trailers) => Body::new(full.with_trailers(async { Some(Ok(trailers)) })),
+/// Reads the first `length` bytes of a body, and gives it on as it was.
+///
+/// There an answer ends, whatever the body would still say: a declared length ends it on the wire
+/// too. A body that is shorter was broken off, and is not kept.
+async fn read(mut body: Body, length: usize) -> (RecordBody, Body) {
+    let mut read = VecDeque::new();
+    let mut data: Vec<Bytes> = Vec::new();
+    let mut left = length;
+    while left > 0 {
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                if let Some(bytes) = frame.data_ref() {
+                    let bytes = bytes.slice(..left.min(bytes.len()));
+                    left -= bytes.len();
+                    data.push(bytes);
+                }
+                read.push_back(Ok(frame));
+            }
+            Some(Err(error)) => {
+                tracing::warn!(%error, "response body broke off");
+                read.push_back(Err(error));
+                break;
+            }
+            None => {
+                tracing::warn!("response body is shorter than its length");
+                body = Body::empty();
+                break;
+            }
+        }
+    }
+    let kept = match &data[..] {
+        _ if left > 0 => RecordBody::NotKept,
+        [whole] => RecordBody::Kept(whole.clone()),
+        pieces => RecordBody::Kept(pieces.concat().into()),
     };
-    (RecordBody::Kept(bytes), body)
+    let rest = body;
+    (kept, Body::new(Reread { read, rest }))
 }
 
-/// A body that breaks off, as the handler's own did.
-fn broken(error: axum::Error) -> Body {
-    Body::from_stream(futures_util::stream::once(async { Err::<Bytes, _>(error) }))
+/// A body whose beginning was read: it says all of it again.
+struct Reread {
+    read: VecDeque<Result<Frame<Bytes>, axum::Error>>,
+    rest: Body,
+}
+
+impl HttpBody for Reread {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match self.read.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => Pin::new(&mut self.rest).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.read.is_empty() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let data = self.read.iter().flatten().filter_map(Frame::data_ref);
+        let read: u64 = data.map(|bytes| bytes.len() as u64).sum();
+        let rest = self.rest.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(read + rest.lower());
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(read + upper);
+        }
+        hint
+    }
 }
 
 fn lines(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {

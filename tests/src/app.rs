@@ -102,6 +102,7 @@ impl App {
             *run += 1;
             *run
         };
+        tracing::info!(line = script.line, "handler has begun");
         let step = &script.steps[(run - 1).min(script.steps.len() - 1)];
         let crash = || panic!("the script of {} says so", script.line);
         if step.panic == Some(Crash::AtOnce) {

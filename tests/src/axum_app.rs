@@ -1,16 +1,23 @@
 //! The sample application on axum: one route for each way of writing the attribute.
 
-use std::{future::Future, io, net::SocketAddr, pin::Pin, time::Duration};
+use std::{
+    convert::Infallible,
+    future::{Future, Ready, ready},
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    time::Duration,
+};
 
 use axum::{
     Extension, Form, Json, Router,
     body::{Body, Bytes},
     extract::{
-        DefaultBodyLimit, FromRequestParts, MatchedPath, Multipart, OriginalUri, Path, RawForm,
-        Request, State,
+        ConnectInfo, DefaultBodyLimit, FromRequestParts, MatchedPath, Multipart, OriginalUri, Path,
+        RawForm, Request, State,
     },
     http::{
-        HeaderName, HeaderValue, Method, StatusCode, Version,
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version,
         header::{AUTHORIZATION, CONTENT_LENGTH},
         request::Parts,
     },
@@ -19,6 +26,7 @@ use axum::{
     routing::{any, get, post},
 };
 use futures_util::{StreamExt, stream};
+use http_body_util::{BodyExt, Full};
 use idem_axum::{Attempt, Idempotency, Outcome, Principal, Rejection, idempotent};
 use idem_core::Counts;
 use serde_json::{Value, json};
@@ -51,14 +59,25 @@ pub(crate) async fn start(
         .build()
         .expect("the settings of a scenario are valid");
 
-    let mut router = routes(&app).fallback(fallback).with_state(app);
+    let mut router = router(&app);
     if !setup.no_engine {
         router = router.layer(idem.clone());
     }
-    router = router.layer(middleware::from_fn(authenticate));
     if setup.catch_panic {
         router = router.layer(CatchPanicLayer::new());
     }
+    let (addr, server) = serve(outside(router)).await;
+    (addr, Box::new(idem), server)
+}
+
+/// The routes of the application, without an engine and without what [`outside`] adds.
+pub fn router(app: &App) -> Router {
+    routes(app).fallback(fallback).with_state(app.clone())
+}
+
+/// Puts the layers of the application around a router that has its engine: authentication, and a
+/// span for each request.
+pub fn outside(router: Router) -> Router {
     let span = |request: &Request| {
         let id = request.headers().get("x-request-id");
         let id = id.and_then(|id| id.to_str().ok()).unwrap_or_default();
@@ -67,15 +86,22 @@ pub(crate) async fn start(
     let trace = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(());
-    router = router.layer(trace);
+    router.layer(middleware::from_fn(authenticate)).layer(trace)
+}
 
+/// Serves a router on a free port.
+///
+/// # Panics
+/// If there is none.
+pub async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let addr = listener.local_addr().expect("it is bound");
     let server = tokio::spawn(async move {
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
         // Ends when the scenario aborts it.
-        let _ = axum::serve(listener, router).await;
+        let _ = axum::serve(listener, service).await;
     });
-    (addr, Box::new(idem), server)
+    (addr, server)
 }
 
 impl Handle for Idempotency {
@@ -139,13 +165,20 @@ fn routes(app: &App) -> Router<App> {
         .route("/echo/request", post(echo_request))
         .route("/echo/body", post(echo_body))
         .route("/echo/nothing", post(echo_nothing))
+        .nest(
+            "/echo/{tenant}",
+            Router::new().route("/seen/{id}", post(echo_seen)),
+        )
+        .route("/echo/stream", post(echo_stream))
+        .route("/traced", post(traced))
+        .route("/counted", post(counted))
         .route(
             "/limited",
-            post(echo_bytes).layer(DefaultBodyLimit::max(10 * 1024 * 1024)),
+            post(counted).layer(DefaultBodyLimit::max(10 * 1024 * 1024)),
         )
         .route(
             "/unlimited",
-            post(echo_bytes).layer(DefaultBodyLimit::disable()),
+            post(counted).layer(DefaultBodyLimit::disable()),
         )
 }
 
@@ -174,6 +207,11 @@ impl FromRequestParts<App> for Context {
                 .map(|path| path.as_str().to_owned()),
             params,
             version: format!("{:?}", parts.version),
+            user: user(parts),
+            peer: parts
+                .extensions
+                .get::<ConnectInfo<SocketAddr>>()
+                .map(|peer| peer.ip().to_string()),
             ..Seen::default()
         };
         Ok(Self {
@@ -191,7 +229,8 @@ impl Context {
             downstream: attempt.downstream_key("charge"),
             ..self.seen
         };
-        respond(self.app.perform(script, seen).await)
+        let reply = self.app.perform(script, seen).await;
+        respond(&self.app, reply)
     }
 }
 
@@ -239,6 +278,13 @@ scripted! {
     named,
     #[idempotent]
     fallback,
+}
+
+/// A handler with a span of its own.
+#[idempotent]
+#[tracing::instrument(skip_all)]
+async fn traced(context: Context, attempt: Attempt, Json(script): Json<Script>) -> Response {
+    context.perform(&attempt, script).await
 }
 
 /// A permission that the handler asks for as an argument.
@@ -364,7 +410,7 @@ fn envelope(rejection: &Rejection, parts: &Parts) -> impl IntoResponse + use<> {
     (status, Json(body))
 }
 
-fn respond(reply: Reply) -> Response {
+fn respond(app: &App, reply: Reply) -> Response {
     let length: Option<usize> = match &reply.body {
         script::Body::Declared(chunks) => Some(chunks.iter().map(String::len).sum()),
         _ => None,
@@ -388,6 +434,26 @@ fn respond(reply: Reply) -> Response {
         }
         script::Body::Endless(chunk) => {
             Body::from_stream(chunks(vec![chunk]).chain(stream::pending()))
+        }
+        script::Body::Gated(mut parts, gate) => {
+            let others = parts.split_off(1.min(parts.len()));
+            let gate = app.gate(&gate);
+            let late = stream::once(async move {
+                gate.pass().await;
+                chunks(others)
+            });
+            Body::from_stream(chunks(parts).chain(late.flatten()))
+        }
+        script::Body::Repeated(chunk, times) => {
+            let chunk = Bytes::from(chunk);
+            let times = stream::iter(std::iter::repeat_n(chunk, times));
+            Body::from_stream(times.map(Ok::<_, Infallible>))
+        }
+        script::Body::Trailed(chunk) => {
+            Body::new(Full::new(Bytes::from(chunk)).with_trailers(sum()))
+        }
+        script::Body::ChunkTrailed(chunk) => {
+            Body::new(Body::from_stream(chunks(vec![chunk])).with_trailers(sum()))
         }
         // `App` has made bytes of these.
         script::Body::Unique | script::Body::Large(_) | script::Body::Seen => Body::empty(),
@@ -415,16 +481,29 @@ fn respond(reply: Reply) -> Response {
     }
 }
 
-/// What an echo handler got, as JSON: the bytes of its body, and its head.
+/// The trailers of an answer that has some.
+fn sum<E>() -> Ready<Option<Result<HeaderMap, E>>> {
+    let sum = (
+        HeaderName::from_static("x-sum"),
+        HeaderValue::from_static("7"),
+    );
+    ready(Some(Ok(HeaderMap::from_iter([sum]))))
+}
+
+/// What an echo handler got, as JSON: the bytes of its body, escaped, and its head.
 fn echo(head: &Head, body: impl AsRef<[u8]>) -> Json<Value> {
     Json(json!({
-        "body": body.as_ref(),
+        "body": body.as_ref().escape_ascii().to_string(),
         "method": head.method.as_str(),
         "version": format!("{:?}", head.version),
         "user": head.user,
         "custom": head.custom,
     }))
 }
+
+/// What the extractor [`Head`] leaves for those after it.
+#[derive(Clone)]
+struct Noted;
 
 /// The head of a request, as a parts extractor sees it.
 struct Head {
@@ -435,9 +514,10 @@ struct Head {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Head {
-    type Rejection = std::convert::Infallible;
+    type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        parts.extensions.insert(Noted);
         Ok(Self {
             method: parts.method.clone(),
             version: parts.version,
@@ -484,10 +564,18 @@ async fn echo_multipart(head: Head, mut body: Multipart) -> Response {
 
 #[idempotent]
 async fn echo_request(head: Head, request: Request) -> Response {
-    let bytes = axum::body::to_bytes(request.into_body(), usize::MAX)
-        .await
-        .unwrap_or_default();
-    echo(&head, bytes).into_response()
+    let noted = request.extensions().get::<Noted>().is_some();
+    let Ok(body) = request.into_body().collect().await else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let sum = body
+        .trailers()
+        .and_then(|trailers| trailers.get("x-sum")?.to_str().ok())
+        .map(str::to_owned);
+    let Json(mut answer) = echo(&head, body.to_bytes());
+    answer["noted"] = noted.into();
+    answer["sum"] = sum.into();
+    Json(answer).into_response()
 }
 
 #[idempotent]
@@ -501,4 +589,22 @@ async fn echo_body(head: Head, body: Body) -> Response {
 #[idempotent]
 async fn echo_nothing(head: Head) -> Json<Value> {
     echo(&head, b"")
+}
+
+/// Takes what is in the head as its last argument.
+#[idempotent]
+async fn echo_seen(context: Context) -> Json<Seen> {
+    Json(context.seen)
+}
+
+/// Says how long the body is.
+#[idempotent]
+async fn counted(body: Bytes) -> String {
+    body.len().to_string()
+}
+
+/// Gives the body back as it comes.
+#[idempotent]
+async fn echo_stream(body: Body) -> Body {
+    Body::from_stream(body.into_data_stream())
 }

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
+use futures_util::stream;
 use reqwest::{
     Method,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -10,6 +11,20 @@ use reqwest::{
 use serde_json::Value;
 
 use crate::script::Script;
+
+/// What a request is sent over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    /// Each of them.
+    pub const ALL: [Self; 2] = [Self::Http1, Self::Http2];
+}
 
 /// A request to be sent.
 #[derive(Debug, Clone)]
@@ -23,7 +38,11 @@ pub struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(client: reqwest::Client, addr: SocketAddr, method: &str, path: &str) -> Self {
+    /// A request by `ada`.
+    ///
+    /// # Panics
+    /// If the method is none.
+    pub fn new(client: reqwest::Client, addr: SocketAddr, method: &str, path: &str) -> Self {
         let method = method.parse().expect("a method");
         let url = format!("http://{addr}{path}");
         Self {
@@ -75,6 +94,14 @@ impl Call {
         let (name, value) = line(name, value.as_ref());
         self.headers.append(name, value);
         self
+    }
+
+    /// Sends it over this protocol; over HTTP/2 on a connection of its own.
+    pub fn over(self, protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Http1 => self,
+            Protocol::Http2 => self.http2(),
+        }
     }
 
     /// Tells the handler what to do.
@@ -145,6 +172,17 @@ impl Call {
         bytes
     }
 
+    /// Sends these chunks and then breaks off.
+    ///
+    /// # Errors
+    /// What the client said, which is what is to be expected.
+    pub async fn break_off(self, chunks: Vec<Bytes>) -> Result<Answer, reqwest::Error> {
+        let chunks = chunks.into_iter().map(Ok);
+        let broken = std::iter::once(Err(std::io::Error::other("the client broke off")));
+        let body = reqwest::Body::wrap_stream(stream::iter(chunks.chain(broken)));
+        take(self.request().body(body).send().await?).await
+    }
+
     /// Sends the request and takes the whole answer.
     ///
     /// # Panics
@@ -158,13 +196,7 @@ impl Call {
     /// # Errors
     /// What the client said.
     pub async fn try_send(self) -> Result<Answer, reqwest::Error> {
-        let response = self.open().await?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Ok(Answer {
-            status,
-            headers,
-            body: response.bytes().await?,
-        })
+        take(self.open().await?).await
     }
 
     /// Sends the request and gives the response as soon as its head is there.
@@ -172,16 +204,29 @@ impl Call {
     /// # Errors
     /// What the client said.
     pub async fn open(self) -> Result<reqwest::Response, reqwest::Error> {
-        let mut request = self
-            .client
-            .request(self.method, &self.url)
-            .headers(self.headers)
-            .timeout(Duration::from_secs(30));
+        let mut request = self.request();
         if let Some(body) = self.body {
             request = request.body(body);
         }
         request.send().await
     }
+
+    fn request(&self) -> reqwest::RequestBuilder {
+        self.client
+            .request(self.method.clone(), &self.url)
+            .headers(self.headers.clone())
+            .timeout(Duration::from_secs(30))
+    }
+}
+
+/// Takes the whole answer.
+async fn take(response: reqwest::Response) -> Result<Answer, reqwest::Error> {
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Ok(Answer {
+        status,
+        headers,
+        body: response.bytes().await?,
+    })
 }
 
 fn line(name: &str, value: &[u8]) -> (HeaderName, HeaderValue) {

@@ -9,6 +9,7 @@ pub mod app;
 pub mod axum_app;
 pub mod client;
 pub mod clock;
+pub mod framed;
 pub mod gate;
 pub mod heard;
 pub mod logs;
@@ -18,7 +19,8 @@ pub mod store;
 pub mod world;
 
 pub use self::{
-    client::{Answer, Call},
+    client::{Answer, Call, Protocol},
+    framed::Framed,
     heard::Heard,
     raw::Connection,
     script::{Script, Step},

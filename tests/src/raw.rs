@@ -15,8 +15,8 @@ use crate::client::{Answer, Call};
 /// A connection over HTTP/1.1. Dropping it closes it, as a client that leaves does.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
-    read: BytesMut,
+    pub(crate) stream: TcpStream,
+    pub(crate) read: BytesMut,
 }
 
 impl Connection {
@@ -98,7 +98,7 @@ impl Connection {
         })
     }
 
-    async fn fill(&mut self) -> Option<()> {
+    pub(crate) async fn fill(&mut self) -> Option<()> {
         match self.stream.read_buf(&mut self.read).await {
             Ok(0) | Err(_) => None,
             Ok(_) => Some(()),

@@ -109,6 +109,14 @@ pub enum Body {
     Endless(String),
     /// These chunks, with their length declared in a header.
     Declared(Vec<String>),
+    /// The first chunk, and the others once this gate is open, without a length.
+    Gated(Vec<String>, String),
+    /// A chunk, so many times, without a length.
+    Repeated(String, usize),
+    /// A chunk of known length, and the trailer `x-sum: 7`.
+    Trailed(String),
+    /// A chunk without a length, and the same trailer.
+    ChunkTrailed(String),
     /// What the handler saw of its request, as JSON.
     Seen,
 }
@@ -216,6 +224,10 @@ pub struct Seen {
     pub params: BTreeMap<String, String>,
     /// The protocol version.
     pub version: String,
+    /// Who calls, as the authentication said.
+    pub user: Option<String>,
+    /// The address that the connection comes from.
+    pub peer: Option<String>,
     /// The number of the attempt.
     pub attempt: u32,
     /// The fence of the attempt.

@@ -111,6 +111,13 @@ impl TestStore {
         }
     }
 
+    /// How many records it holds, with those that have expired and were not dropped yet.
+    pub(crate) fn records(&self) -> usize {
+        match &self.0.backend {
+            Backend::Memory(store) => store.len(),
+        }
+    }
+
     fn traffic(&self, call: StoreCall) -> &watch::Sender<Traffic> {
         &self.0.traffic[call as usize]
     }

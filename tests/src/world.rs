@@ -80,6 +80,10 @@ pub struct Setup {
     pub max_execution: Option<Duration>,
     /// How many records the embedded store takes.
     pub max_records: Option<usize>,
+    /// How many bytes it takes.
+    pub max_bytes: Option<usize>,
+    /// How often expired records are dropped.
+    pub purge_every: Option<Duration>,
     /// Whether refusals have the application's own envelope.
     pub envelope: bool,
     /// Whether the engine is left out.
@@ -143,6 +147,9 @@ impl Setup {
         }
         if let Some(limit) = self.store_timeout {
             builder = builder.store_timeout(limit);
+        }
+        if let Some(interval) = self.purge_every {
+            builder = builder.purge_every(interval);
         }
         if let Some(name) = self.header {
             builder = builder.header(name);
@@ -219,6 +226,9 @@ impl World {
                 let mut options = MemoryStoreOptions::default();
                 if let Some(records) = setup.max_records {
                     options = options.with_max_records(records);
+                }
+                if let Some(bytes) = setup.max_bytes {
+                    options = options.with_max_bytes(bytes);
                 }
                 move || TestStore::new(Backend::Memory(MemoryStore::with_options(options)))
             }
@@ -342,6 +352,11 @@ impl World {
     pub fn advance(&self, by: Duration) {
         let clock = self.clock.as_ref();
         clock.expect("a clock that can be turned").advance(by);
+    }
+
+    /// How many records the store holds, with those that have expired and were not dropped yet.
+    pub fn records(&self) -> usize {
+        self.store.records()
     }
 
     /// How often each thing happened.

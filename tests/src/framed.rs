@@ -5,7 +5,7 @@ use std::{fmt::Write, time::Duration};
 
 use tokio::{io::AsyncWriteExt, time::timeout};
 
-use crate::raw::Connection;
+use crate::connection::Connection;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,20 +9,20 @@ pub mod app;
 pub mod axum_app;
 pub mod client;
 pub mod clock;
+pub mod connection;
 pub mod framed;
 pub mod gate;
 pub mod heard;
 pub mod logs;
-pub mod raw;
 pub mod script;
 pub mod store;
 pub mod world;
 
 pub use self::{
     client::{Answer, Call, Protocol},
+    connection::Connection,
     framed::Framed,
     heard::Heard,
-    raw::Connection,
     script::{Script, Step},
     store::StoreCall,
     world::{Framework, Row, Setup, StoreKind, World},

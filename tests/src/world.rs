@@ -27,8 +27,8 @@ use crate::{
     axum_app,
     client::{Answer, Call},
     clock::Clock,
+    connection::Connection,
     logs,
-    raw::Connection,
     store::{Backend, TestStore},
 };
 

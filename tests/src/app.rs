@@ -10,8 +10,11 @@ use std::{
     thread,
 };
 
+use tokio::sync::watch;
+
 use crate::{
     gate::{Gate, Gates},
+    in_time,
     script::{Body, Crash, Script, Seen, Step},
 };
 
@@ -27,6 +30,7 @@ struct Inner {
     serial: AtomicUsize,
     forbidden: Mutex<Vec<String>>,
     refusals: Mutex<VecDeque<u16>>,
+    requests: watch::Sender<usize>,
 }
 
 /// What a handler is to answer.
@@ -79,6 +83,24 @@ impl App {
     /// Whether a user may call.
     pub fn may(&self, user: &str) -> bool {
         !lock(&self.0.forbidden).iter().any(|name| name == user)
+    }
+
+    /// Counts a request in, as long as the service is busy with it.
+    pub fn begin(&self) -> Request {
+        self.0.requests.send_modify(|requests| *requests += 1);
+        Request(self.clone())
+    }
+
+    /// Waits until the service is busy with so many requests. One whose client left, and whose
+    /// handler goes on, is none any more.
+    ///
+    /// # Panics
+    /// If that does not come to be.
+    pub async fn until_requests(&self, number: usize) {
+        let mut requests = self.0.requests.subscribe();
+        let reached = requests.wait_for(|requests| *requests == number);
+        // The sender lives in `self`.
+        let _ = in_time("the number of requests", reached).await;
     }
 
     /// Has the next guarded request refused with this status, by what stands before the handler.
@@ -145,6 +167,16 @@ impl App {
             body,
             outcome: step.outcome.clone(),
         }
+    }
+}
+
+/// A request that the service is busy with.
+#[derive(Debug)]
+pub struct Request(App);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.0.requests.send_modify(|requests| *requests -= 1);
     }
 }
 

@@ -59,6 +59,7 @@ pub(crate) async fn start(
         .build()
         .expect("the settings of a scenario are valid");
 
+    let counted = middleware::from_fn_with_state(app.clone(), count);
     let mut router = router(&app);
     if !setup.no_engine {
         router = router.layer(idem.clone());
@@ -66,7 +67,7 @@ pub(crate) async fn start(
     if setup.catch_panic {
         router = router.layer(CatchPanicLayer::new());
     }
-    let (addr, server) = serve(outside(router)).await;
+    let (addr, server) = serve(outside(router.layer(counted))).await;
     (addr, Box::new(idem), server)
 }
 
@@ -360,6 +361,11 @@ async fn permit(State(app): State<App>, request: Request, next: Next) -> Respons
         Ok(Permitted) => next.run(Request::from_parts(parts, body)).await,
         Err(status) => status.into_response(),
     }
+}
+
+async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+    let _busy = app.begin();
+    next.run(request).await
 }
 
 /// Names the caller: `Bearer <name>`, or `Anonymous`; without the header it names nobody, as an

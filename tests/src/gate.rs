@@ -7,6 +7,8 @@ use std::{
 
 use tokio::sync::watch;
 
+use crate::in_time;
+
 /// The gates of an application, by name. A gate is there as soon as somebody names it.
 #[derive(Debug, Clone, Default)]
 pub struct Gates(Arc<Mutex<HashMap<String, Gate>>>);
@@ -37,10 +39,14 @@ impl Default for Gate {
 
 impl Gate {
     /// Waits until so many handlers have come to the gate.
+    ///
+    /// # Panics
+    /// If they do not.
     pub async fn arrived(&self, handlers: usize) {
         let mut arrivals = self.arrivals.subscribe();
+        let arrived = arrivals.wait_for(|count| *count >= handlers);
         // The sender lives in `self`.
-        let _ = arrivals.wait_for(|count| *count >= handlers).await;
+        let _ = in_time("handlers at a gate", arrived).await;
     }
 
     /// How many handlers have come to the gate.

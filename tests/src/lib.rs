@@ -18,6 +18,8 @@ pub mod script;
 pub mod store;
 pub mod world;
 
+use std::{future::Future, time::Duration};
+
 pub use self::{
     client::{Answer, Call, Protocol},
     connection::Connection,
@@ -27,6 +29,14 @@ pub use self::{
     store::StoreCall,
     world::{Framework, Row, Setup, StoreKind, World},
 };
+
+/// Waits for something that is to happen, for at most 30 seconds: a scenario fails, and does not
+/// hang.
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(30);
+    let happened = tokio::time::timeout(limit, future).await;
+    happened.unwrap_or_else(|_| panic!("never came to be: {what}"))
+}
 
 /// Runs each named scenario, an `async fn(World)`, on every framework and store.
 ///

@@ -14,6 +14,8 @@ use idem_core::{
 };
 use tokio::{sync::watch, time::Instant};
 
+use crate::in_time;
+
 /// A store, and what goes on between it and the engines that share it.
 #[derive(Clone)]
 pub struct TestStore(Arc<Inner>);
@@ -68,10 +70,11 @@ impl TestStore {
     }
 
     /// Waits until so many calls of this kind are on their way, neither more nor fewer.
+    ///
+    /// # Panics
+    /// If that does not come to be.
     pub async fn until_under_way(&self, call: StoreCall, calls: usize) {
-        let mut traffic = self.traffic(call).subscribe();
-        // The sender lives in `self`.
-        let _ = traffic.wait_for(|traffic| traffic.under_way == calls).await;
+        self.until(call, |traffic| traffic.under_way == calls).await;
     }
 
     /// How many calls of this kind the store has done.
@@ -80,10 +83,18 @@ impl TestStore {
     }
 
     /// Waits until the store has done so many calls of this kind.
+    ///
+    /// # Panics
+    /// If it never has.
     pub async fn until_done(&self, call: StoreCall, calls: usize) {
+        self.until(call, |traffic| traffic.done >= calls).await;
+    }
+
+    async fn until(&self, call: StoreCall, wanted: impl Fn(&Traffic) -> bool) {
         let mut traffic = self.traffic(call).subscribe();
+        let reached = traffic.wait_for(wanted);
         // The sender lives in `self`.
-        let _ = traffic.wait_for(|traffic| traffic.done >= calls).await;
+        let _ = in_time("the calls of the store", reached).await;
     }
 
     /// Holds the calls of this kind before they reach the store, from now on.

@@ -16,6 +16,7 @@ mod privacy;
 mod refusals;
 mod scope;
 mod settlement;
+mod shutdown;
 mod spans;
 mod streams;
 mod takeover;

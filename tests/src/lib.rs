@@ -27,7 +27,7 @@ pub use self::{
     heard::Heard,
     script::{Script, Step},
     store::StoreCall,
-    world::{Framework, Row, Setup, StoreKind, World},
+    world::{Framework, Row, Setup, StoreKind, Time, Workers, World},
 };
 
 /// Waits for something that is to happen, for at most 30 seconds: a scenario fails, and does not

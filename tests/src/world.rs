@@ -55,6 +55,26 @@ pub struct Row {
     pub store: StoreKind,
 }
 
+/// What time a store goes by. The renewal of leases always goes by the real one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Time {
+    /// That of a clock which stands still until the scenario turns it.
+    #[default]
+    Turned,
+    /// The real one.
+    Real,
+}
+
+/// Where a service runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Workers {
+    /// On the runtime of the scenario.
+    #[default]
+    Shared,
+    /// On a runtime of its own, with one worker.
+    One,
+}
+
 /// What a scenario sets on the engine; what it leaves open is as an application would have it.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
@@ -104,10 +124,10 @@ pub struct Setup {
     pub namespace: Option<&'static str>,
     /// The longest wait for one answer of the store.
     pub store_timeout: Option<Duration>,
-    /// Whether the store goes by the real time, as the leases' renewal always does.
-    pub real_time: bool,
-    /// Whether the service has a runtime of its own, with one worker.
-    pub one_worker: bool,
+    /// What time the store goes by.
+    pub time: Time,
+    /// Where the service runs.
+    pub workers: Workers,
     /// Who hears the events.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -233,11 +253,12 @@ impl World {
                 move || TestStore::new(Backend::Memory(MemoryStore::with_options(options)))
             }
         };
-        let (clock, store) = if setup.real_time {
-            (None, make())
-        } else {
-            let (clock, store) = Clock::with(make);
-            (Some(Arc::new(clock)), store)
+        let (clock, store) = match setup.time {
+            Time::Real => (None, make()),
+            Time::Turned => {
+                let (clock, store) = Clock::with(make);
+                (Some(Arc::new(clock)), store)
+            }
         };
         Self::serve(row, setup, App::default(), store, clock).await
     }
@@ -249,11 +270,14 @@ impl World {
         store: TestStore,
         clock: Option<Arc<Clock>>,
     ) -> Self {
-        let runtime = setup.one_worker.then(|| {
-            let mut runtime = tokio::runtime::Builder::new_multi_thread();
-            let built = runtime.worker_threads(1).enable_all().build();
-            built.expect("a runtime")
-        });
+        let runtime = match setup.workers {
+            Workers::Shared => None,
+            Workers::One => {
+                let mut runtime = tokio::runtime::Builder::new_multi_thread();
+                let built = runtime.worker_threads(1).enable_all().build();
+                Some(built.expect("a runtime"))
+            }
+        };
         let home = runtime
             .as_ref()
             .map_or_else(RuntimeHandle::current, |runtime| runtime.handle().clone());

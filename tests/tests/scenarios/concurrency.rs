@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use idem_tests::{Answer, Call, Connection, Script, Setup, Step, World, scenarios};
+use idem_tests::{Answer, Call, Connection, Script, Setup, Step, Time, Workers, World, scenarios};
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 scenarios![
@@ -237,12 +237,12 @@ async fn retry(call: Call) -> (Answer, usize) {
 /// P-09, B01-07
 async fn a_handler_that_blocks_its_thread_keeps_its_lease(world: World) {
     let setup = Setup {
-        real_time: true,
+        time: Time::Real,
         lease: Some(Duration::from_secs(1)),
         ..Setup::default()
     };
     let blocked = Setup {
-        one_worker: true,
+        workers: Workers::One,
         ..setup.clone()
     };
     let blocked = world.again(blocked).await;

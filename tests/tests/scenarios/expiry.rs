@@ -19,12 +19,17 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Of the route `/short`.
 const SHORT: Duration = Duration::from_secs(2);
 
+/// Lets a life pass but for its last moment.
+fn advance_up_to(world: &World, life: Duration) {
+    world.advance(life.saturating_sub(MOMENT));
+}
+
 /// R7, B13-05
 async fn a_record_is_replayed_until_its_ttl_and_not_after(world: World) {
     let script = Script::new("pay");
     let call = world.post("/short").key("k").script(&script);
     let first = call.clone().send().await;
-    world.advance(SHORT - MOMENT);
+    advance_up_to(&world, SHORT);
     call.clone().send().await.assert_replays(&first);
     let other = world.post("/short").key("k").script(&Script::new("other"));
     other.clone().send().await.assert_refused(409, "key-reused");
@@ -43,11 +48,11 @@ async fn the_ttl_counts_from_completion(world: World) {
     let call = world.post("/short").key("k").script(&script);
     let first = tokio::spawn(call.clone().send());
     world.app.gate("pay").arrived(1).await;
-    world.advance(SHORT - MOMENT);
+    advance_up_to(&world, SHORT);
     world.app.gate("pay").open();
     let first = first.await.expect("no panic");
 
-    world.advance(SHORT - MOMENT);
+    advance_up_to(&world, SHORT);
     call.clone().send().await.assert_replays(&first);
     world.advance(MOMENT);
     let second = call.send().await;
@@ -86,7 +91,7 @@ async fn the_ttl_is_a_day_unless_somebody_says_otherwise(world: World) {
         let world = world.again(setup).await;
         let call = world.post("/charge").key("k").script(&Script::new("pay"));
         let first = call.clone().send().await;
-        world.advance(ttl - MOMENT);
+        advance_up_to(&world, ttl);
         call.clone().send().await.assert_replays(&first);
         world.advance(MOMENT);
         assert!(!call.send().await.replayed(), "{ttl:?}");
@@ -131,7 +136,7 @@ async fn a_released_key_is_bound_until_its_ttl(world: World) {
     let call = world.post("/charge").key("k").script(&script);
     assert_eq!(call.send().await.status, 503);
     let other = world.post("/charge").key("k").script(&Script::new("other"));
-    world.advance(Duration::from_hours(24) - MOMENT);
+    advance_up_to(&world, Duration::from_hours(24));
     let refused = other.clone().send().await;
     refused.assert_refused(409, "key-reused");
     assert_eq!(refused.json()["original_state"], "released");
@@ -144,7 +149,7 @@ async fn an_unknown_outcome_is_kept_for_a_week_though_the_ttl_is_short(world: Wo
     let script = Script::new("pay").step(Step::status(500).outcome("unknown"));
     let call = world.post("/short").key("k").script(&script);
     assert_eq!(call.clone().send().await.status, 500);
-    world.advance(Duration::from_hours(7 * 24) - MOMENT);
+    advance_up_to(&world, Duration::from_hours(7 * 24));
     call.clone()
         .send()
         .await

@@ -54,7 +54,7 @@ async fn leave(world: &World, connection: Connection) {
 }
 
 /// Closes the engine and lets it drain beside the scenario.
-async fn draining(world: &Arc<World>) -> JoinHandle<Drained> {
+fn draining(world: &Arc<World>) -> JoinHandle<Drained> {
     let mut drain = Box::pin({
         let world = Arc::clone(world);
         async move { world.drain(PATIENT).await }
@@ -93,7 +93,7 @@ async fn a_drain_waits_for_all_handlers(world: World) {
     let (_, leaves) = running_for(&world, "leaves").await;
     leave(&world, left).await;
 
-    let drain = draining(&world).await;
+    let drain = draining(&world);
     let new = call(&world, "new", Step::default()).send().await;
     new.assert_refused(503, "shutting-down");
     leave(&world, leaves).await;
@@ -124,7 +124,7 @@ async fn a_drain_waits_for_a_claim_on_its_way(world: World) {
     let request = tokio::spawn(call(&world, "k", Step::default()).send());
     world.store.until_under_way(StoreCall::Claim, 1).await;
 
-    let drain = draining(&world).await;
+    let drain = draining(&world);
     assert!(!drain.is_finished());
     world.store.pass(StoreCall::Claim);
     assert_eq!(request.await.expect("no panic").status, 201);
@@ -140,7 +140,7 @@ async fn a_drain_waits_for_an_outcome_that_is_stored_late(world: World) {
     let first = call(&world, "k", Step::default()).send().await;
     assert_eq!(first.status, 201);
 
-    let drain = draining(&world).await;
+    let drain = draining(&world);
     assert!(!drain.is_finished());
     world.store.pass(StoreCall::Complete);
     let drained = drain.await.expect("no panic");
@@ -244,7 +244,7 @@ async fn waiters_leave_at_a_drain(world: World) {
     let waiters: Vec<_> = (0..3).map(|_| tokio::spawn(call.clone().send())).collect();
     world.store.until_under_way(StoreCall::Wait, 3).await;
 
-    let drain = draining(&world).await;
+    let drain = draining(&world);
     for waiter in waiters {
         let answer = waiter.await.expect("no panic");
         answer.assert_refused(503, "shutting-down");

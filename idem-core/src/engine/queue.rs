@@ -63,13 +63,12 @@ impl Queue {
     pub(super) async fn wait(&mut self, engine: &Engine, ticket: &Ticket, left: Duration) {
         let lapse = Instant::now() + left;
         let until = self.until.map_or(lapse, |until| until.min(lapse));
-        let pause = backoff(self.rounds)
-            .last()
-            .unwrap_or_default()
-            .min(LONGEST_PAUSE);
+        let pause = backoff(self.rounds).last();
         self.rounds += 1;
         let changed = async {
-            sleep(pause).await;
+            if let Some(pause) = pause {
+                sleep(pause.min(LONGEST_PAUSE)).await;
+            }
             engine.0.store.changed(&ticket.id, until).await
         };
         tokio::select! {

@@ -392,7 +392,7 @@ async fn retry(call: Call) {
 fn panics(message: &str) -> Vec<String> {
     let panics = logs::lines_with(message).into_iter();
     panics
-        .filter(|line| line.contains(" ERROR panic: "))
+        .filter(|line| line.contains(" ERROR ") && line.contains(" panic: "))
         .collect()
 }
 

@@ -18,7 +18,8 @@ use crate::{
 /// A takeover may overlap with a predecessor that was paused. What makes that safe for foreign
 /// effects is not the lease but the key that both give to the next service.
 ///
-/// On a request that is not protected it is attempt 1 with fence 0 and a random downstream key.
+/// On a request that is not protected it is attempt 1 with fence 0 and a random downstream key. So
+/// it is before the claim: ask in the handler, not in an extractor.
 ///
 /// # Examples
 /// ```
@@ -31,7 +32,13 @@ use crate::{
 /// assert_ne!(key, attempt.downstream_key("receipt"));
 /// ```
 #[derive(Clone)]
-pub struct Attempt(Arc<OnceLock<Facts>>);
+pub struct Attempt(Arc<Slot>);
+
+#[derive(Default)]
+struct Slot {
+    granted: OnceLock<Facts>,
+    unprotected: OnceLock<Facts>,
+}
 
 #[derive(Clone, Copy)]
 struct Facts {
@@ -50,20 +57,25 @@ impl Attempt {
     pub(crate) fn fill(&self, grant: Grant, key: &StorageKey, fingerprint: &Fingerprint) {
         let mut digest = [0; Fingerprint::LEN];
         digest.copy_from_slice(fingerprint.as_bytes());
-        // An extractor that asked before the claim made the slot random; it stays as it told.
-        let _ = self.0.set(Facts {
-            grant,
-            seed: (*key.as_bytes(), digest),
-        });
+        let seed = (*key.as_bytes(), digest);
+        if self.0.unprotected.get().is_some() {
+            tracing::error!(
+                "an extractor asked for the attempt before the claim, and was told a random key"
+            );
+        }
+        // One request has one claim.
+        let _ = self.0.granted.set(Facts { grant, seed });
     }
 
     fn facts(&self) -> &Facts {
-        self.0.get_or_init(|| Facts {
-            grant: Grant {
-                fence: Fence::new(0),
-                attempt: 1,
-            },
-            seed: (rand::random(), [0; Fingerprint::LEN]),
+        self.0.granted.get().unwrap_or_else(|| {
+            self.0.unprotected.get_or_init(|| Facts {
+                grant: Grant {
+                    fence: Fence::new(0),
+                    attempt: 1,
+                },
+                seed: (rand::random(), [0; Fingerprint::LEN]),
+            })
         })
     }
 
@@ -100,7 +112,7 @@ impl Attempt {
 
 impl fmt::Debug for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.get() {
+        match self.0.granted.get() {
             Some(facts) => write!(f, "Attempt({})", facts.grant.attempt),
             None => f.write_str("Attempt(unprotected)"),
         }
@@ -161,6 +173,21 @@ mod tests {
             first.downstream_key("charge"),
             other.downstream_key("charge")
         );
+    }
+
+    #[test]
+    fn who_asked_before_the_claim_is_told_the_truth_after_it() {
+        let early = Attempt::unprotected();
+        let random = early.downstream_key("charge");
+        let id = StorageKey::from_bytes([7; 32]);
+        let head = RequestHead::new("POST", "/");
+        let grant = Grant {
+            fence: Fence::new(9),
+            attempt: 2,
+        };
+        early.fill(grant, &id, &Fingerprint::of(&head, b""));
+        assert_eq!((early.number(), early.fence()), (2, 9));
+        assert_ne!(early.downstream_key("charge"), random);
     }
 
     #[test]

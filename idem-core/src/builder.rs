@@ -16,7 +16,7 @@ use crate::{
     lease::{Keeper, KeeperOptions},
     live::WaiterLimits,
     observe::{Observer, Observers},
-    policy::{Defaults, OnLapse, Required},
+    policy::{Defaults, LONGEST, OnLapse, Required},
     rejection::{DEFAULT_PROBLEM_BASE, Rejection},
     scope::IntoCaller,
     store::Store,
@@ -91,6 +91,12 @@ impl<A: Adapter> Builder<A> {
         name: &str,
         resolver: impl Fn(&A::Parts) -> C + Send + Sync + 'static,
     ) -> Self {
+        if !is_scope_name(name) {
+            self.error.get_or_insert(ConfigError::Invalid {
+                setting: "scope",
+                expected: "a name of letters, digits, `-` and `_`, and not `endpoint`",
+            });
+        }
         if !self.callers.add(name, resolver) {
             self.error
                 .get_or_insert(ConfigError::DuplicateScope { name: name.into() });
@@ -197,7 +203,14 @@ impl<A: Adapter> Builder<A> {
 
     /// The header that marks a replay; `Idempotent-Replayed` by default. Its value is `true`.
     pub fn replay_marker(mut self, name: &str) -> Self {
-        self.settings.marker = self.header_name("replay_marker", name);
+        let name = self.header_name("replay_marker", name);
+        if !may_be_kept(&name) || name.starts_with("content-") || *name == *"location" {
+            self.error.get_or_insert(ConfigError::Invalid {
+                setting: "replay_marker",
+                expected: "a header that says nothing of the answer itself",
+            });
+        }
+        self.settings.marker = name;
         self
     }
 
@@ -283,13 +296,17 @@ impl<A: Adapter> Builder<A> {
         let durations = [
             ("ttl", defaults.ttl),
             ("lease", defaults.lease),
-            ("wait", defaults.wait.unwrap_or(Duration::MAX)),
+            ("wait", defaults.wait.unwrap_or(LONGEST)),
             ("store_timeout", self.settings.store_timeout),
             ("max_execution", self.keeper.max_execution),
             ("purge_every", self.keeper.purge_every),
         ];
         if let Some((setting, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
             return Err(ConfigError::Zero { setting });
+        }
+        if let Some((setting, _)) = durations.iter().find(|(_, value)| *value > LONGEST) {
+            let expected = "at most 36500 days";
+            return Err(ConfigError::Invalid { setting, expected });
         }
         if self.settings.max_key_len == 0 {
             return Err(ConfigError::Zero {
@@ -314,6 +331,12 @@ impl<A: Adapter> Builder<A> {
             name.into()
         }
     }
+}
+
+/// As the attribute takes it, which reads `endpoint` as no resolver at all.
+fn is_scope_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !name.is_empty() && name != "endpoint" && name.bytes().all(allowed)
 }
 
 impl<A: Adapter> fmt::Debug for Builder<A> {
@@ -358,6 +381,46 @@ mod tests {
     fn refusal(set: impl FnOnce(Builder<Bare>) -> Builder<Bare>) -> String {
         let built = set(Builder::new(MemoryStore::new())).build();
         built.expect_err("a wrong setting").to_string()
+    }
+
+    #[test]
+    fn a_duration_is_neither_zero_nor_for_ever() {
+        type Set = fn(Builder<Bare>, Duration) -> Builder<Bare>;
+        let settings: [(&str, Set); 6] = [
+            ("ttl", Builder::ttl),
+            ("lease", Builder::lease),
+            ("wait", Builder::wait),
+            ("store_timeout", Builder::store_timeout),
+            ("max_execution", Builder::max_execution),
+            ("purge_every", Builder::purge_every),
+        ];
+        for (name, set) in settings {
+            let said = |duration| refusal(|builder| set(builder, duration));
+            assert_eq!(said(Duration::ZERO), format!("`{name}` must not be zero"));
+            assert_eq!(
+                said(Duration::MAX),
+                format!("`{name}` must be at most 36500 days")
+            );
+        }
+    }
+
+    #[test]
+    fn a_scope_has_the_name_that_an_attribute_can_give_it() {
+        for name in ["", "endpoint", "tenant+user", "a b"] {
+            let said = refusal(|builder| builder.scope(name, |()| None::<String>));
+            assert!(said.starts_with("`scope` must be a name"), "{name}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_marker_does_not_take_the_place_of_what_it_marks() {
+        for name in ["content-type", "Location", "connection"] {
+            let said = refusal(|builder| builder.replay_marker(name));
+            assert!(
+                said.starts_with("`replay_marker` must be"),
+                "{name}: {said}"
+            );
+        }
     }
 
     #[test]

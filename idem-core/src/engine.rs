@@ -1,12 +1,13 @@
 //! The one async flow: admit, claim, decide; then run the handler and settle.
 //!
 //! It carries out what [`decide`](crate::decide) says and decides nothing about the protocol. Each
-//! stage has a file: `admission`, `claim`, `queue`, and, under a claim, `claimed`.
+//! stage has a file: `admission`, `claim`, `queue`, and, under a claim, `claimed` and `settling`.
 
 mod admission;
 mod claim;
 mod claimed;
 mod queue;
+mod settling;
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -32,8 +33,17 @@ use crate::{
     rejection::Rejection,
     scope::Caller,
     selection::Selection,
-    store::{Claim, Owner, Store},
+    store::{Claim, Fence, Grant, Owner, Store},
 };
+
+/// How often a claim may be answered too late before the request is refused.
+const LATE_CLAIMS: u32 = 3;
+
+/// Whether a lease that was asked for at `sent` may be over by the store's clock. A tenth of it is
+/// left for what the clocks and the way differ.
+fn is_over(sent: Instant, lease: Duration) -> bool {
+    sent.elapsed() >= lease.saturating_sub(lease / 10)
+}
 
 /// What is set once for all handlers of an engine.
 #[derive(Debug)]
@@ -239,6 +249,7 @@ impl Engine {
             policy: policy.effective(&settings.defaults),
         });
         let mut queue = Queue::new(ticket.policy.wait);
+        let mut late = 0;
         loop {
             let Some(attendance) = self.0.live.enter() else {
                 return self.refuse(&ticket, Rejection::ShuttingDown, None);
@@ -246,7 +257,7 @@ impl Engine {
             let sent = Instant::now();
             let claim = match self.claim(&ticket).await {
                 Ok(claim) => claim,
-                Err(error) => return self.store_failed(&ticket, &error),
+                Err(error) => return self.store_failed(&ticket, &error, attempt),
             };
             let patience = queue.patience(&self.0.live, &ticket, &claim, settings.waiters);
             let unreadable = match &claim {
@@ -254,6 +265,20 @@ impl Engine {
                 _ => None,
             };
             match decide(claim, patience) {
+                // An answer that came so late may stand for nothing any more: another one may have
+                // the record by now. The same owner asks again.
+                Action::Execute(grant) if is_over(sent, ticket.policy.lease) => {
+                    late += 1;
+                    if late == LATE_CLAIMS {
+                        let limit = ticket.policy.lease;
+                        self.take_back(ticket.clone(), grant);
+                        return self.store_failed(
+                            &ticket,
+                            &StoreError::TimedOut { limit },
+                            attempt,
+                        );
+                    }
+                }
                 Action::Execute(grant) => {
                     if let Some(attempt) = attempt {
                         attempt.fill(grant, &ticket.id, &ticket.fingerprint);
@@ -266,8 +291,7 @@ impl Engine {
                             },
                         );
                     }
-                    let keeper = Arc::clone(&self.0.keeper);
-                    let lease = Lease::hold(keeper, ticket, grant, sent);
+                    let lease = self.hold(ticket, grant, sent);
                     return Begun::Claimed(Claimed::new(self.clone(), lease, attendance));
                 }
                 Action::Replay(record) => {
@@ -299,11 +323,24 @@ impl Engine {
         Begun::Answered(Answer::Rejection(rejection))
     }
 
-    fn store_failed(&self, ticket: &Ticket, error: &StoreError) -> Begun {
+    /// Has a claim renewed that was sent at `sent`.
+    fn hold(&self, ticket: Arc<Ticket>, grant: Grant, sent: Instant) -> Lease {
+        Lease::hold(Arc::clone(&self.0.keeper), ticket, grant, sent)
+    }
+
+    fn store_failed(&self, ticket: &Ticket, error: &StoreError, attempt: Option<Attempt>) -> Begun {
         match self.0.settings.store_down {
             StoreDown::Reject => self.refuse(ticket, Rejection::StoreUnavailable, Some(error)),
             StoreDown::Execute => {
                 self.tell(ticket, EventKind::Bypassed { error });
+                if let Some(attempt) = attempt {
+                    // Without a claim, but still the same operation to the next service.
+                    let grant = Grant {
+                        fence: Fence::new(0),
+                        attempt: 1,
+                    };
+                    attempt.fill(grant, &ticket.id, &ticket.fingerprint);
+                }
                 Begun::Bypassed
             }
         }

@@ -57,7 +57,7 @@ impl Ticket {
             owner: self.owner,
             fingerprint: &self.fingerprint,
             lease: self.policy.lease,
-            ttl: self.policy.ttl,
+            ttl: self.policy.unfinished(),
             takeover,
             audit: self.audit(),
         }
@@ -160,5 +160,11 @@ impl Drop for Lease {
 
 /// When to renew a lease for the first time, and how often after that.
 pub(crate) fn renewal_interval(lease: Duration) -> Duration {
-    lease / 3
+    (lease / 3).max(Duration::from_millis(1))
+}
+
+/// `from` and `by`, or as far away as makes no difference.
+pub(crate) fn later(from: Instant, by: Duration) -> Instant {
+    const FAR: Duration = Duration::from_hours(24 * 365 * 30);
+    from.checked_add(by).unwrap_or_else(|| from + FAR)
 }

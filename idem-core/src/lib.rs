@@ -79,7 +79,7 @@ pub use observe::Counts;
 pub use policy::{
     DEFAULT_HEADER, DEFAULT_LEASE, DEFAULT_TTL, OnLapse, Outcome, Policy, Required, nonzero,
 };
-pub use record::{HeaderLine, Record, RecordBody, TooLarge, Unreadable};
+pub use record::{HeaderLine, Record, RecordBody, Unreadable, Unwritable};
 pub use rejection::{DEFAULT_PROBLEM_BASE, PROBLEM_JSON, Rejection};
 pub use request::{RequestHead, is_safe};
 pub use scope::{Caller, IntoCaller, Principal, Resolution, Scope};

@@ -60,11 +60,23 @@ impl Live {
 
     /// Counts an attempt in; `None` once a shutdown has begun.
     ///
-    /// Counted before the phase is read, so that a drain which begins now sees either.
+    /// Counted before the phase is read again, so that a drain which begins now sees either.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Attendance> {
+        if !self.is_open() {
+            return None;
+        }
+        let attendance = self.attend();
+        self.is_open().then_some(attendance)
+    }
+
+    /// Counts in what a shutdown must wait for, even if it has begun.
+    pub(crate) fn attend(self: &Arc<Self>) -> Attendance {
         self.attempts.fetch_add(1, Ordering::SeqCst);
-        let attendance = Attendance(Arc::clone(self));
-        (*self.phase.borrow() == Phase::Open).then_some(attendance)
+        Attendance(Arc::clone(self))
+    }
+
+    fn is_open(&self) -> bool {
+        *self.phase.borrow() == Phase::Open
     }
 
     /// Waits until the shutdown has come as far as `phase`.

@@ -6,6 +6,7 @@
 use std::{
     error::Error,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,7 +18,8 @@ use crate::{decide::Settlement, error::StoreError, key::StorageKey};
 
 /// Hears every event of an engine, beside the log and the counts, which always do.
 ///
-/// It is called on the request's own path and must not block.
+/// It is called on the request's own path and must not block. If it panics, that is logged and
+/// changes nothing.
 ///
 /// # Examples
 /// ```
@@ -121,18 +123,19 @@ pub enum EventKind<'a> {
     /// Another attempt has the record, or it vanished, while this one runs. Their effects may
     /// both have happened.
     LeaseLost,
-    /// A completion failed and is tried again.
+    /// Storing what came of an attempt failed and is tried again.
     CompletionRetried {
         /// Why.
         error: &'a StoreError,
     },
-    /// A completion was given up. When the lease lapses, an equal request will run again.
+    /// Storing what came of an attempt was given up. When the lease lapses, an equal request will
+    /// run again.
     CompletionLost {
         /// Why.
         error: &'a StoreError,
     },
-    /// The claim was given up and its handler did not start, or a release was, and failed. The key
-    /// is blocked until the lease lapses.
+    /// A claim whose handler did not start could not be taken back. The key is blocked until its
+    /// lease lapses.
     ReleaseFailed {
         /// Why.
         error: &'a StoreError,
@@ -162,13 +165,13 @@ impl Observer for TracingObserver {
                 settlement,
             } => match settlement {
                 Settlement::Complete => {
-                    tracing::info!(%operation, record, status, attempt, "executed and stored");
+                    tracing::info!(%operation, record, status, attempt, "executed, kept");
                 }
                 Settlement::Release => {
-                    tracing::warn!(%operation, record, status, attempt, "executed and released");
+                    tracing::warn!(%operation, record, status, attempt, "executed, released");
                 }
                 Settlement::Forget => {
-                    tracing::info!(%operation, record, status, attempt, "executed and forgotten");
+                    tracing::info!(%operation, record, status, attempt, "executed, forgotten");
                 }
                 Settlement::Unknown => {
                     tracing::warn!(%operation, record, status, attempt, "executed, outcome unknown");
@@ -300,7 +303,11 @@ impl Observers {
         self.totals.add(kind);
         TracingObserver.observe(&event);
         for observer in &self.others {
-            observer.observe(&event);
+            // An observer must not cost a record or a lease.
+            let heard = catch_unwind(AssertUnwindSafe(|| observer.observe(&event)));
+            if heard.is_err() {
+                tracing::error!(?observer, "observer panicked");
+            }
         }
     }
 

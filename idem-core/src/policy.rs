@@ -15,6 +15,11 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// The header that carries the key, in lower case.
 pub const DEFAULT_HEADER: &str = "idempotency-key";
 
+/// How long an unknown outcome is kept, if its `ttl` is shorter: somebody must have time to decide.
+pub(crate) const UNKNOWN_KEPT: Duration = Duration::from_hours(7 * 24);
+/// The longest duration that is taken: 36,500 days.
+pub(crate) const LONGEST: Duration = Duration::from_hours(36_500 * 24);
+
 /// What the attribute says about one handler. Built in a constant; each setter is one argument.
 ///
 /// # Examples
@@ -161,13 +166,17 @@ impl Policy {
     }
 }
 
-/// Passes a duration that is longer than zero.
+/// Passes a duration that is longer than zero, and no longer than 36,500 days.
 ///
 /// # Panics
-/// If it is zero. In a constant that is a compile error at the expression.
+/// If it is not. In a constant that is a compile error at the expression.
 #[track_caller]
 pub const fn nonzero(duration: Duration) -> Duration {
     assert!(!duration.is_zero(), "the duration must be longer than zero");
+    assert!(
+        duration.as_secs() <= LONGEST.as_secs(),
+        "the duration must be at most 36500 days"
+    );
     duration
 }
 
@@ -200,7 +209,8 @@ pub enum OnLapse {
     /// The next equal request runs the handler again, with a larger fence.
     #[default]
     Takeover,
-    /// Nothing runs until somebody decides; answered with 409 `outcome-unknown`.
+    /// Nothing runs until somebody decides, for seven days or for `ttl` if that is longer; answered
+    /// with 409 `outcome-unknown`.
     Unknown,
 }
 
@@ -258,6 +268,17 @@ pub(crate) struct Effective {
     pub(crate) lease: Duration,
     pub(crate) wait: Option<Duration>,
     pub(crate) on_lapse: OnLapse,
+}
+
+impl Effective {
+    /// How long an unfinished record lives: where it must not run again, until somebody had time
+    /// to decide.
+    pub(crate) fn unfinished(&self) -> Duration {
+        match self.on_lapse {
+            OnLapse::Takeover => self.ttl,
+            OnLapse::Unknown => self.ttl.max(UNKNOWN_KEPT),
+        }
+    }
 }
 
 #[cfg(test)]

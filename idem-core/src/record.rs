@@ -87,8 +87,14 @@ impl Record {
     /// Writes the record in the current layout.
     ///
     /// # Errors
-    /// [`TooLarge`] if a part does not fit its length field.
-    pub fn encode(&self) -> Result<Bytes, TooLarge> {
+    /// [`Unwritable`] if it is not an answer, so that it could not be read again.
+    pub fn encode(&self) -> Result<Bytes, Unwritable> {
+        if !is_status(self.status) {
+            return Err(Unwritable::Status(self.status));
+        }
+        if !self.headers.iter().all(can_be_sent) {
+            return Err(Unwritable::Header);
+        }
         let reference = self.reference.as_deref().unwrap_or_default();
         let (flags, body) = match &self.body {
             RecordBody::Kept(body) => (0, body.as_ref()),
@@ -130,7 +136,7 @@ impl Record {
             return Err(Unreadable::Flags(flags));
         }
         let status = u16_from(&mut bytes)?;
-        if !(100..=999).contains(&status) {
+        if !is_status(status) {
             return Err(Unreadable::Status(status));
         }
         let count = u16_from(&mut bytes)?;
@@ -173,8 +179,12 @@ fn can_be_sent((name, value): &HeaderLine) -> bool {
     HeaderName::from_bytes(name).is_ok() && HeaderValue::from_maybe_shared(value.clone()).is_ok()
 }
 
-fn fit<T: TryFrom<usize>>(length: usize) -> Result<T, TooLarge> {
-    T::try_from(length).map_err(|_| TooLarge)
+fn is_status(status: u16) -> bool {
+    (100..=999).contains(&status)
+}
+
+fn fit<T: TryFrom<usize>>(length: usize) -> Result<T, Unwritable> {
+    T::try_from(length).map_err(|_| Unwritable::TooLarge)
 }
 
 fn u16_from(bytes: &mut Bytes) -> Result<u16, Unreadable> {
@@ -208,18 +218,30 @@ impl fmt::Debug for RecordBody {
     }
 }
 
-/// A record has a part that its layout has no room for: more than 65,535 header lines, or a
-/// name or reference longer than that many bytes.
+/// Why a record cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLarge;
+#[non_exhaustive]
+pub enum Unwritable {
+    /// No HTTP status.
+    Status(u16),
+    /// A header line that cannot be sent.
+    Header,
+    /// A part that its layout has no room for: more than 65,535 header lines, or a name or a
+    /// reference longer than that many bytes.
+    TooLarge,
+}
 
-impl fmt::Display for TooLarge {
+impl fmt::Display for Unwritable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the record has a part that does not fit its layout")
+        match self {
+            Self::Status(status) => write!(f, "{status} is no status"),
+            Self::Header => f.write_str("the record has an impossible header line"),
+            Self::TooLarge => f.write_str("the record has a part that does not fit its layout"),
+        }
     }
 }
 
-impl Error for TooLarge {}
+impl Error for Unwritable {}
 
 /// Why stored bytes are not a record that this build can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -322,6 +344,21 @@ mod tests {
         // Six bytes of head, and six of lengths; then `location` and its value.
         assert_eq!(changed(12, b' '), Err(Unreadable::Header));
         assert_eq!(changed(12 + 8, b'\n'), Err(Unreadable::Header));
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let record = |status, name: &'static str, value: &'static str| {
+            Record::new(status, "").with_header(name, value).encode()
+        };
+        assert_eq!(record(99, "x-a", "b"), Err(Unwritable::Status(99)));
+        assert_eq!(record(200, "bad name", "b"), Err(Unwritable::Header));
+        assert_eq!(record(200, "x-a", "b\nc"), Err(Unwritable::Header));
+        let long = Record {
+            reference: Some("r".repeat(65_536)),
+            ..Record::new(200, "")
+        };
+        assert_eq!(long.encode(), Err(Unwritable::TooLarge));
     }
 
     #[test]

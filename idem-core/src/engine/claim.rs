@@ -10,6 +10,7 @@ use tokio::{
     runtime::Handle,
     time::{sleep, timeout},
 };
+use tracing::Instrument;
 
 use super::Engine;
 use crate::{
@@ -30,7 +31,7 @@ impl Engine {
         let (engine, ticket) = (self.clone(), Arc::clone(ticket));
         Detach::new(claim, move |Detached(claim)| {
             let undo = engine.clone();
-            spawn(&Arc::clone(&ticket), async move {
+            engine.spawn(&Arc::clone(&ticket), async move {
                 // A failed claim has sent its own `Undo`.
                 if let Ok(Claim::Acquired { grant }) = claim.await {
                     undo.undo(&ticket, Some(grant)).await;
@@ -57,7 +58,7 @@ impl Engine {
                 // It may still land: then it blocks the key for one lease at worst.
                 let engine = self.clone();
                 let owner = Arc::clone(&ticket);
-                spawn(&ticket, async move { engine.undo(&owner, None).await });
+                self.spawn(&ticket, async move { engine.undo(&owner, None).await });
                 return Err(error);
             };
             sleep(pause).await;
@@ -73,6 +74,14 @@ impl Engine {
         }
     }
 
+    /// Takes back a claim in a task of its own.
+    pub(super) fn take_back(&self, ticket: Arc<Ticket>, grant: Grant) {
+        let engine = self.clone();
+        self.spawn(&Arc::clone(&ticket), async move {
+            engine.undo(&ticket, Some(grant)).await;
+        });
+    }
+
     /// Asks the store, for at most `limit`.
     pub(super) async fn call<T>(
         &self,
@@ -83,15 +92,21 @@ impl Engine {
             .await
             .unwrap_or(Err(StoreError::TimedOut { limit }))
     }
-}
 
-/// Runs `task` apart from any request, unless there is no runtime to run it on.
-pub(super) fn spawn(ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
-    match Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn(task)),
-        Err(error) => {
-            let operation = ticket.operation();
-            tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
+    /// Runs `task` apart from any request, in the span of the one that is current, unless there is
+    /// no runtime to run it on. A shutdown waits for it.
+    pub(super) fn spawn(&self, ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
+        let attendance = self.0.live.attend();
+        let task = async move {
+            let _attendance = attendance;
+            task.await;
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(task.in_current_span())),
+            Err(error) => {
+                let operation = ticket.operation();
+                tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
+            }
         }
     }
 }

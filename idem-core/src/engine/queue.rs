@@ -5,12 +5,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Engine, claim::backoff};
 use crate::{
     decide::Patience,
-    lease::Ticket,
+    lease::{Ticket, later},
     live::{Live, Phase, Waiter, WaiterLimits},
     store::Claim,
 };
@@ -22,15 +22,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Queue {
     until: Option<Instant>,
     place: Option<Waiter>,
-    rounds: usize,
+    pauses: Option<Box<dyn Iterator<Item = Duration> + Send>>,
 }
 
 impl Queue {
     pub(super) fn new(wait: Option<Duration>) -> Self {
         Self {
-            until: wait.map(|wait| Instant::now() + wait),
+            until: wait.map(|wait| later(Instant::now(), wait)),
             place: None,
-            rounds: 0,
+            pauses: None,
         }
     }
 
@@ -61,15 +61,20 @@ impl Queue {
     /// A store may say so too early, and of those who are woken only one gets the record. So each
     /// round begins with a pause that is longer than the one before; the first has none.
     pub(super) async fn wait(&mut self, engine: &Engine, ticket: &Ticket, left: Duration) {
-        let lapse = Instant::now() + left;
+        let lapse = later(Instant::now(), left);
         let until = self.until.map_or(lapse, |until| until.min(lapse));
-        let pause = backoff(self.rounds).last();
-        self.rounds += 1;
+        let pause = self.pauses.as_mut().and_then(Iterator::next);
+        if self.pauses.is_none() {
+            self.pauses = Some(Box::new(backoff(usize::MAX)));
+        }
         let changed = async {
             if let Some(pause) = pause {
                 sleep(pause.min(LONGEST_PAUSE)).await;
             }
-            engine.0.store.changed(&ticket.id, until).await
+            // A store that does not return in time is left there.
+            timeout_at(until, engine.0.store.changed(&ticket.id, until))
+                .await
+                .unwrap_or(Ok(()))
         };
         tokio::select! {
             () = engine.0.live.reached(Phase::Draining) => {}

@@ -9,6 +9,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -16,19 +17,22 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use tokio::{
     runtime::Handle,
     sync::Notify,
     time::{Instant, sleep_until, timeout},
 };
 
-use super::{Held, renewal_interval};
+use super::{Held, later, renewal_interval};
 use crate::{
     error::StoreError,
     observe::{EventKind, Observers},
     store::{LeaseRef, Renewal, Store},
 };
 
+/// The longest pause before a renewal that failed is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How many expired records are dropped in one call.
 const PURGE_BATCH: u32 = 1_000;
 
@@ -128,7 +132,7 @@ impl Keeper {
 
     /// Renews the claim, which was sent at `sent`, until [`let_go`](Self::let_go).
     pub(super) fn hold(&self, held: Arc<Held>, sent: Instant) -> u64 {
-        let due = sent + renewal_interval(held.ticket.policy.lease);
+        let due = later(sent, renewal_interval(held.ticket.policy.lease));
         let mut schedule = self.shared.schedule();
         let id = schedule.next_id;
         schedule.next_id += 1;
@@ -155,11 +159,12 @@ impl Keeper {
         };
         let every = self.shared.options.purge_every;
         let policy = &kept.held.ticket.policy;
-        let until = Instant::now() + policy.ttl.max(policy.lease) + every;
+        let now = Instant::now();
+        let until = later(later(now, policy.unfinished().max(policy.lease)), every);
         if let Some(purge) = &mut schedule.purge {
             purge.until = purge.until.max(until);
         } else {
-            let due = Instant::now() + every;
+            let due = later(now, every);
             schedule.purge = Some(Purge { due, until });
             self.wake_for(schedule, due);
         }
@@ -219,7 +224,7 @@ impl Shared {
     }
 
     async fn run(self: Arc<Self>) {
-        let mut connection = None;
+        let mut connection = self.reopen().await;
         loop {
             let next = {
                 let mut schedule = self.schedule();
@@ -233,23 +238,36 @@ impl Shared {
                 None => self.wake.notified().await,
                 Some(due) => tokio::select! {
                     () = self.wake.notified() => {}
-                    () = sleep_until(due) => self.work(&mut connection).await,
+                    () = sleep_until(due) => {
+                        let work = AssertUnwindSafe(self.work(&mut connection));
+                        if work.catch_unwind().await.is_err() {
+                            tracing::error!("store panicked while leases were renewed, will retry");
+                        }
+                    }
                 },
             }
         }
     }
 
+    /// Renews first: nothing else may hold a lease up. What is due was scheduled anew before the
+    /// store is asked, so that a store which fails in any way is asked again.
     async fn work(&self, connection: &mut Option<Arc<dyn Store>>) {
-        if connection.is_none() {
-            // Without a connection of our own we share the application's, and try again.
-            match self.call(self.store.reopen()).await {
-                Ok(store) => *connection = Some(store),
-                Err(error) => tracing::warn!(%error, "lease keeper has no connection of its own"),
-            }
-        }
         let store = connection.as_ref().unwrap_or(&self.store);
         self.renew(&**store).await;
         self.purge(&**store).await;
+        if connection.is_none() {
+            *connection = self.reopen().await;
+        }
+    }
+
+    /// A connection of our own. Without one we share the application's.
+    async fn reopen(&self) -> Option<Arc<dyn Store>> {
+        let reopened = self.call(self.store.reopen()).await;
+        reopened
+            .inspect_err(|error| {
+                tracing::warn!(%error, "lease keeper has no connection of its own");
+            })
+            .ok()
     }
 
     async fn renew(&self, store: &dyn Store) {
@@ -268,7 +286,6 @@ impl Shared {
                 lost.for_each(|held| self.tell(held, EventKind::LeaseLost));
             }
             Err(error) => {
-                self.retry(&due);
                 for (_, held) in &due {
                     self.tell(held, EventKind::RenewalFailed { error: &error });
                 }
@@ -288,9 +305,11 @@ impl Shared {
         let mut answers = answers.iter();
         for (id, held) in due {
             match answers.next() {
-                // A store that leaves one out has not refused it.
-                Some(Renewal::Renewed { .. }) | None => {
-                    schedule.reschedule(*id, sent + renewal_interval(held.ticket.policy.lease));
+                // A store that leaves one out is asked again.
+                None => break,
+                Some(Renewal::Renewed { .. }) => {
+                    let due = later(sent, renewal_interval(held.ticket.policy.lease));
+                    schedule.reschedule(*id, due);
                 }
                 // The attempt ended while we asked.
                 Some(Renewal::Ended) => drop(schedule.remove(*id)),
@@ -304,16 +323,8 @@ impl Shared {
         lost.into_iter()
     }
 
-    fn retry(&self, due: &[(u64, Arc<Held>)]) {
-        let now = Instant::now();
-        let mut schedule = self.schedule();
-        for (id, held) in due {
-            let again = (held.ticket.policy.lease / 10).min(Duration::from_secs(1));
-            schedule.reschedule(*id, now + again);
-        }
-    }
-
     /// The leases to renew now: those that are due, without those that outlived `max_execution`.
+    /// Until the store has answered, they are due again soon.
     fn take_due(&self, now: Instant) -> Vec<(u64, Arc<Held>)> {
         let mut renewed = Vec::new();
         let mut told = Vec::new();
@@ -326,7 +337,8 @@ impl Shared {
             };
             let held = Arc::clone(&kept.held);
             let by = now.duration_since(kept.due);
-            if now.duration_since(kept.since) >= self.options.max_execution {
+            let outlived = now.duration_since(kept.since) >= self.options.max_execution;
+            if outlived && !held.is_settling() {
                 schedule.remove(id);
                 told.push((held, EventKind::RenewalEnded));
                 continue;
@@ -334,6 +346,8 @@ impl Shared {
             if by >= renewal_interval(held.ticket.policy.lease) {
                 told.push((Arc::clone(&held), EventKind::RenewalLate { by }));
             }
+            let again = (held.ticket.policy.lease / 10).min(RETRY_AFTER);
+            schedule.reschedule(id, later(now, again.max(Duration::from_millis(1))));
             renewed.push((id, held));
         }
         drop(schedule);
@@ -343,32 +357,30 @@ impl Shared {
         renewed
     }
 
+    /// Drops one batch of expired records, if it is time to.
     async fn purge(&self, store: &dyn Store) {
         let now = Instant::now();
-        if self
-            .schedule()
-            .purge
-            .as_ref()
-            .is_none_or(|purge| purge.due > now)
         {
-            return;
-        }
-        loop {
-            match self.call(store.purge(PURGE_BATCH)).await {
-                Ok(found) if found >= u64::from(PURGE_BATCH) => {}
-                Ok(_) => break,
-                Err(error) => {
-                    tracing::warn!(%error, "expired records not purged, will retry");
-                    break;
-                }
+            let mut schedule = self.schedule();
+            match &mut schedule.purge {
+                Some(purge) if purge.due <= now => purge.due = later(now, self.options.purge_every),
+                Some(_) | None => return,
             }
         }
+        let found = self.call(store.purge(PURGE_BATCH)).await;
+        if let Err(error) = &found {
+            tracing::warn!(%error, "expired records not purged");
+        }
         let mut schedule = self.schedule();
-        let again = schedule.purge.take().filter(|purge| purge.until > now);
-        schedule.purge = again.map(|purge| Purge {
-            due: now + self.options.purge_every,
-            ..purge
-        });
+        let Some(purge) = &mut schedule.purge else {
+            return;
+        };
+        if found.is_ok_and(|found| found >= u64::from(PURGE_BATCH)) {
+            // There are more, but leases go first.
+            purge.due = now;
+        } else if purge.until <= now {
+            schedule.purge = None;
+        }
     }
 
     async fn call<T>(

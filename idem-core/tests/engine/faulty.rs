@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -24,6 +27,7 @@ pub(crate) enum Call {
     Complete,
     Release(Release),
     Purge,
+    Changed,
 }
 
 /// What goes wrong with a call.
@@ -37,6 +41,12 @@ pub(crate) enum Fault {
     Hangs,
     /// It waits until [`FaultyStore::let_pass`], and is then done.
     Delayed,
+    /// It is done, and its reply waits until [`FaultyStore::let_pass`].
+    ReplyDelayed,
+    /// It is done, and its reply takes ten milliseconds.
+    ReplySlow,
+    /// The store panics.
+    Panics,
     /// The store has no room.
     Full,
 }
@@ -48,6 +58,8 @@ pub(crate) struct FaultyStore {
     plan: Arc<Mutex<VecDeque<(Kind, Fault)>>>,
     calls: Arc<Mutex<Vec<Call>>>,
     passing: Arc<watch::Sender<bool>>,
+    /// Whether there is always more to purge, and each batch takes its time.
+    pub(crate) endless_purge: Arc<AtomicBool>,
 }
 
 /// The kinds of calls that a plan can name.
@@ -57,6 +69,7 @@ pub(crate) enum Kind {
     Renew,
     Complete,
     Release,
+    Changed,
 }
 
 impl FaultyStore {
@@ -66,6 +79,7 @@ impl FaultyStore {
             plan: Arc::default(),
             calls: Arc::default(),
             passing: Arc::new(watch::Sender::new(false)),
+            endless_purge: Arc::default(),
         }
     }
 
@@ -112,6 +126,17 @@ impl FaultyStore {
                 let _ = self.passing.subscribe().wait_for(|passing| *passing).await;
                 done.await
             }
+            Some(Fault::ReplyDelayed) => {
+                let reply = done.await;
+                let _ = self.passing.subscribe().wait_for(|passing| *passing).await;
+                reply
+            }
+            Some(Fault::ReplySlow) => {
+                let reply = done.await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                reply
+            }
+            Some(Fault::Panics) => panic!("on purpose"),
             Some(Fault::Full) => Err(StoreError::Full { store: "faulty" }),
         }
     }
@@ -163,10 +188,16 @@ impl Store for FaultyStore {
     }
 
     async fn changed(&self, key: &StorageKey, until: Instant) -> Result<(), StoreError> {
-        self.inner.changed(key, until).await
+        let done = self.inner.changed(key, until);
+        self.run(Call::Changed, Some(Kind::Changed), done).await
     }
 
     async fn purge(&self, limit: u32) -> Result<u64, StoreError> {
+        if self.endless_purge.load(Ordering::SeqCst) {
+            lock(&self.calls).push(Call::Purge);
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            return Ok(u64::from(limit));
+        }
         self.run(Call::Purge, None, self.inner.purge(limit)).await
     }
 

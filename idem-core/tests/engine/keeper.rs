@@ -77,6 +77,31 @@ async fn a_renewal_that_fails_is_repeated_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_panics_is_asked_again() {
+    let world = World::new();
+    let _request = running(&world);
+    world
+        .store
+        .fail(Kind::Renew, [Fault::Panics, Fault::Panics]);
+    pass(LEASE * 3).await;
+    assert!(is_taken(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_records_never_hold_a_lease_up() {
+    let world = World::with(|builder| builder.purge_every(Duration::from_secs(1)));
+    assert_eq!(
+        world.run(world.handler(200, Some(Outcome::Forget))).await,
+        Sent::own(1)
+    );
+    let _request = running(&world);
+    world.store.endless_purge.store(true, Ordering::SeqCst);
+    pass(LEASE * 3).await;
+    assert!(is_taken(&world).await);
+    assert!(world.store.count(Call::Purge) > 50);
+}
+
+#[tokio::test(start_paused = true)]
 async fn renewal_ends_at_the_ceiling() {
     let world = World::with(|builder| builder.max_execution(LEASE * 2));
     let _request = running(&world);

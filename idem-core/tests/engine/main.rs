@@ -466,6 +466,153 @@ async fn a_completion_that_never_succeeds_is_given_up_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_is_said_until_the_store_hears_it() {
+    let world = World::new();
+    world.store.fail(Kind::Release, [Fault::Unreachable; 30]);
+    let unknown = world.handler(200, Some(Outcome::Unknown));
+    assert_eq!(world.run(unknown).await, Sent::own(1));
+    let begin = Instant::now();
+    while world.state().await == Some(State::InProgress) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(begin.elapsed() < Duration::from_mins(5), "never stored");
+    }
+    assert!(
+        begin.elapsed() > LEASE,
+        "the fault was over too soon to show a renewal"
+    );
+    assert_eq!(
+        world.request().await,
+        Sent::Rejected(Rejection::OutcomeUnknown)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_in_the_background_takes_back_a_record_that_was_released() {
+    let world = World::new();
+    world.store.fail(Kind::Complete, [Fault::Unreachable; 10]);
+    assert_eq!(world.request().await, Sent::own(1));
+    let record = world.store.inspect(&World::key()).await.expect("in memory");
+    let fence = record.expect("there").grant.fence;
+    let freed = world
+        .store
+        .resolve(&World::key(), fence, Resolve::Release)
+        .await;
+    assert!(freed.is_ok());
+    while world.state().await != Some(State::Completed) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.counts().completions_lost, 0);
+    }
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!(world.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_answered_after_its_lease_is_asked_again() {
+    let world = World::with(|builder| builder.store_timeout(LEASE * 9));
+    world.store.fail(Kind::Claim, [Fault::ReplyDelayed]);
+    let (handler, first) = (world.handler(201, None), world.peer());
+    let first = tokio::spawn(async move { first.run(handler).await });
+    settle().await;
+    advance(LEASE + Duration::from_millis(1)).await;
+    assert_eq!(world.request().await, Sent::own(1));
+    world.store.let_pass();
+    assert_eq!(first.await.expect("no panic"), Sent::replay(1));
+    assert_eq!(world.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_always_answers_after_the_lease_runs_nothing() {
+    static MOMENT: Policy = Policy::new("pay").lease(Duration::from_millis(5));
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::ReplySlow; 3]);
+    let begun = world.engine.begin(world.keyed(&MOMENT, "body")).await;
+    assert!(
+        matches!(
+            begun,
+            Begun::Answered(Answer::Rejection(Rejection::StoreUnavailable))
+        ),
+        "{begun:?}"
+    );
+    settle().await;
+    assert_eq!((world.store.count(UNDO), world.state().await), (1, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lapsed_key_that_must_not_run_again_outlives_its_ttl() {
+    static BRIEF: Policy = Policy::new("pay")
+        .lease(LEASE)
+        .ttl(Duration::from_mins(10))
+        .on_lapse(OnLapse::Unknown);
+    let world = World::with(|builder| builder.max_execution(Duration::from_secs(1)));
+    let begin = async || world.engine.begin(world.keyed(&BRIEF, "body")).await;
+    let Begun::Claimed(crashed) = begin().await else {
+        panic!("the key is new");
+    };
+    std::mem::forget(crashed);
+    for hours in [1, 24, 6 * 24 - 2] {
+        tokio::time::sleep(Duration::from_hours(hours)).await;
+        let begun = begin().await;
+        assert!(
+            matches!(
+                begun,
+                Begun::Answered(Answer::Rejection(Rejection::OutcomeUnknown))
+            ),
+            "{begun:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_changes_nothing() {
+    #[derive(Debug)]
+    struct Nervous;
+
+    impl idem_core::observe::Observer for Nervous {
+        fn observe(&self, event: &idem_core::observe::Event<'_>) {
+            panic!("on purpose, at {}", event.operation);
+        }
+    }
+
+    let world = World::with(|builder| builder.observer(Nervous));
+    assert_eq!(world.request().await, Sent::own(1));
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_answered_in_time_whatever_its_store_does() {
+    static PATIENT: Policy = Policy::new("pay")
+        .lease(LEASE)
+        .wait(Duration::from_secs(10));
+    let world = World::new();
+    let Begun::Claimed(_running) = world.begin().await else {
+        panic!("the key is new");
+    };
+    world.store.fail(Kind::Changed, [Fault::Hangs]);
+    let begin = Instant::now();
+    let begun = world.engine.begin(world.keyed(&PATIENT, "body")).await;
+    assert!(
+        matches!(
+            begun,
+            Begun::Answered(Answer::Rejection(Rejection::InProgress { .. }))
+        ),
+        "{begun:?}"
+    );
+    assert_eq!(begin.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_is_taken_back() {
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::Delayed]);
+    assert!(world.begin().now_or_never().is_none());
+    let mut drain = Box::pin(world.engine.drain(Duration::from_secs(10)));
+    assert!((&mut drain).now_or_never().is_none());
+    world.store.let_pass();
+    assert_eq!(drain.await.left, 0);
+    assert_eq!((world.store.count(UNDO), world.state().await), (1, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_that_fails_is_repeated() {
     let world = World::new();
     world.store.fail(Kind::Release, [Fault::Unreachable]);
@@ -508,6 +655,27 @@ async fn a_late_owner_answers_with_the_record_of_its_successor() {
     assert_eq!(sent, Sent::replay(1));
     assert_eq!(world.request().await, Sent::replay(1));
     assert_eq!((world.runs(), world.counts().leases_lost), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_asks_for_the_record_of_its_successor_until_it_has_it() {
+    let (_, sent) = late_owner(|peer| async move {
+        assert_eq!(peer.request().await, Sent::own(1));
+        peer.store
+            .fail(Kind::Claim, [Fault::Unreachable, Fault::ReplyLost]);
+    })
+    .await;
+    assert_eq!(sent, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_owner_never_answers_against_its_successor() {
+    let (_, sent) = late_owner(|peer| async move {
+        assert_eq!(peer.request().await, Sent::own(1));
+        peer.store.fail(Kind::Claim, [Fault::Unreachable; 100]);
+    })
+    .await;
+    assert_eq!(sent, Sent::Rejected(Rejection::StoreUnavailable));
 }
 
 #[tokio::test(start_paused = true)]

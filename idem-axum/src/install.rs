@@ -9,7 +9,11 @@ use std::{
 };
 
 use axum::response::{IntoResponse, Response};
-use http::{Request, request::Parts};
+use http::{
+    Request, StatusCode,
+    header::{CACHE_CONTROL, RETRY_AFTER},
+    request::Parts,
+};
 use idem_core::{
     Adapter, Counts, Drained, Engine, Principal, Rejection, Store,
     adapter::{Callers, Render, Renderer},
@@ -106,7 +110,7 @@ impl Idempotency {
     /// use std::time::Duration;
     ///
     /// let idem = Idempotency::new(MemoryStore::new());
-    /// // After `axum::serve(…).with_graceful_shutdown(…)` has returned:
+    /// // At the signal that also begins `with_graceful_shutdown`, beside it:
     /// let drained = idem.drain(Duration::from_secs(10)).await;
     /// assert_eq!(drained.left, 0);
     /// # }
@@ -116,11 +120,26 @@ impl Idempotency {
     }
 
     /// Answers a refusal: in the application's own words, or with a problem document.
+    ///
+    /// Words are a body. Where they say nothing of status and headers, these are the refusal's: a
+    /// client must not take it for a success.
     pub(crate) fn refuse(&self, rejection: &Rejection, parts: Option<&Parts>) -> Response {
-        match (&self.0.renderer, parts) {
-            (Some(render), Some(parts)) => render(rejection, parts),
-            _ => response::restore(self.0.engine.problem(rejection)),
+        let mut problem = response::restore(self.0.engine.problem(rejection));
+        let (Some(render), Some(parts)) = (&self.0.renderer, parts) else {
+            return problem;
+        };
+        let mut words = render(rejection, parts);
+        if words.status() == StatusCode::OK {
+            *words.status_mut() = problem.status();
         }
+        for name in [RETRY_AFTER, CACHE_CONTROL] {
+            if let Some(value) = problem.headers_mut().remove(&name)
+                && !words.headers().contains_key(&name)
+            {
+                words.headers_mut().insert(name, value);
+            }
+        }
+        words
     }
 
     /// Refuses, and tells the observers.

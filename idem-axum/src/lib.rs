@@ -95,8 +95,9 @@ mod runtime;
 
 #[doc(inline)]
 pub use idem_core::{
-    ConfigError, Counts, Drained, IntoCaller, KeyFormat, OnLapse, Outcome, Principal, Rejection,
-    Required, StoreDown, observe, store,
+    Caller, ConfigError, Counts, Drained, IntoCaller, InvalidKey, KeyFormat, OnLapse, Outcome,
+    Principal, Record, RecordBody, Rejection, Required, Resolution, Store, StoreDown, StoreError,
+    decide, observe, refusal, store,
 };
 #[cfg(feature = "memory")]
 #[doc(inline)]

@@ -21,7 +21,7 @@ use idem_core::{
     engine::{Admission, Admitted, Keyed},
 };
 
-use crate::{attempt, install::Idempotency, response, runtime::Route};
+use crate::{Attempt, attempt, install::Idempotency, response, runtime::Route};
 
 /// What an `#[idempotent]` handler takes: its own arguments, and what is needed to claim.
 pub struct Captured<A, R> {
@@ -52,7 +52,11 @@ impl<A, R> fmt::Debug for Captured<A, R> {
 pub struct Via<M>(PhantomData<M>);
 
 /// The engine of this request.
-fn installed<R: Route>(parts: &Parts) -> Result<Idempotency, Response> {
+///
+/// A request that a handler made of its own one, with its extensions, is another operation: it must
+/// not see the attempt of the first.
+fn installed<R: Route>(parts: &mut Parts) -> Result<Idempotency, Response> {
+    parts.extensions.remove::<Attempt>();
     parts
         .extensions
         .get::<Idempotency>()
@@ -194,9 +198,8 @@ macro_rules! captured {
             type Rejection = Response;
 
             async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-                #[allow(unused_mut, reason = "without first extractors nothing changes them")]
                 let (mut parts, body) = request.into_parts();
-                let idem = installed::<R>(&parts)?;
+                let idem = installed::<R>(&mut parts)?;
                 $(
                     let $first_arg = $first::from_request_parts(&mut parts, state)
                         .await
@@ -227,8 +230,8 @@ where
     type Rejection = Response;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
-        let (parts, body) = request.into_parts();
-        let idem = installed::<R>(&parts)?;
+        let (mut parts, body) = request.into_parts();
+        let idem = installed::<R>(&mut parts)?;
         let protection = match admit::<R>(&idem, &parts)? {
             None => None,
             Some(admitted) => Some(protect::<R>(idem, admitted, parts, body).await?.0),

@@ -27,11 +27,14 @@ use idem_core::{Engine, Outcome, Record, RecordBody, engine::Ran};
 pub(crate) async fn keep(engine: &Engine, response: Response) -> Ran<Response> {
     let (parts, body) = response.into_parts();
     let outcome = parts.extensions.get::<Outcome>().copied();
-    let (kept, body) = match length(&parts, &body) {
-        Some(length) if length <= engine.max_stored_body() && !is_endless(&parts) => {
-            read(body, length).await
-        }
-        _ => (RecordBody::NotKept, body),
+    let media_type = parts
+        .headers
+        .get(CONTENT_TYPE)
+        .map_or(&b""[..], HeaderValue::as_bytes);
+    let length = length(&parts, &body);
+    let (kept, body) = match engine.keeps(parts.status.as_u16(), media_type, length) {
+        Some(length) => read(body, length).await,
+        None => (RecordBody::NotKept, body),
     };
     let record = engine.record(parts.status.as_u16(), lines(&parts.headers), kept);
     Ran {
@@ -42,23 +45,12 @@ pub(crate) async fn keep(engine: &Engine, response: Response) -> Ran<Response> {
 }
 
 /// The length of a body: its own, or the declared one.
-fn length(parts: &Parts, body: &Body) -> Option<usize> {
+fn length(parts: &Parts, body: &Body) -> Option<u64> {
     let declared = || {
         let length = parts.headers.get(CONTENT_LENGTH)?;
         length.to_str().ok()?.parse().ok()
     };
-    let length: u64 = body.size_hint().exact().or_else(declared)?;
-    usize::try_from(length).ok()
-}
-
-fn is_endless(parts: &Parts) -> bool {
-    let events = parts.headers.get(CONTENT_TYPE).is_some_and(|value| {
-        value
-            .as_bytes()
-            .to_ascii_lowercase()
-            .starts_with(b"text/event-stream")
-    });
-    events || parts.status.is_informational()
+    body.size_hint().exact().or_else(declared)
 }
 
 /// Reads the first `length` bytes of a body, and gives it on as it was.
@@ -160,7 +152,8 @@ pub(crate) fn restore(record: Record) -> Response {
             HeaderName::from_bytes(&name),
             HeaderValue::from_maybe_shared(value),
         ) {
-            headers.append(name, value);
+            // A record has no more lines than a response can have.
+            let _ = headers.try_append(name, value);
         }
     }
     response

@@ -229,7 +229,8 @@ impl<A: Adapter> Builder<A> {
 
     /// Answers refusals in the application's own words instead of with a problem document.
     ///
-    /// The answer should keep [`Rejection::retry_after`], by which clients tell what to repeat.
+    /// What it returns is the body. Its status and its `Retry-After` are those of the refusal unless
+    /// it sets others (a status of 200 is none): by them clients tell what to repeat.
     pub fn reject_with<R>(
         mut self,
         render: impl Fn(&Rejection, &A::Parts) -> R + Send + Sync + 'static,

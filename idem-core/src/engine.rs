@@ -143,9 +143,18 @@ impl Engine {
         &self.0.settings.marker
     }
 
-    /// The longest response body that is kept, in bytes.
-    pub fn max_stored_body(&self) -> usize {
-        self.0.settings.max_stored_body
+    /// How many bytes of a response body to read before it is sent, so that they can be stored;
+    /// `None` if it is to be sent as it comes, and not kept.
+    ///
+    /// Kept is what has a known `length` within the limit, unless it is a stream of events or no
+    /// final response.
+    pub fn keeps(&self, status: u16, media_type: &[u8], length: Option<u64>) -> Option<usize> {
+        let events = b"text/event-stream";
+        let is_stream = media_type.len() >= events.len()
+            && media_type[..events.len()].eq_ignore_ascii_case(events);
+        let length = usize::try_from(length?).ok()?;
+        let fits = length <= self.0.settings.max_stored_body;
+        (fits && !is_stream && status >= 200).then_some(length)
     }
 
     /// The longest request body to read where the framework reads at most `framework` bytes, or
@@ -271,7 +280,7 @@ impl Engine {
                     late += 1;
                     if late == LATE_CLAIMS {
                         let limit = ticket.policy.lease;
-                        self.take_back(ticket.clone(), grant);
+                        self.take_back(Arc::clone(&ticket), Some(grant));
                         return self.store_failed(
                             &ticket,
                             &StoreError::TimedOut { limit },

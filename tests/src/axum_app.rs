@@ -18,7 +18,7 @@ use axum::{
     },
     http::{
         HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version,
-        header::{AUTHORIZATION, CONTENT_LENGTH},
+        header::{AUTHORIZATION, CONTENT_LENGTH, RETRY_AFTER},
         request::Parts,
     },
     middleware::{self, Next},
@@ -402,8 +402,8 @@ fn text(parts: &Parts, header: &str) -> Option<String> {
     parts.headers.get(header)?.to_str().ok().map(str::to_owned)
 }
 
-fn envelope(rejection: &Rejection, parts: &Parts) -> impl IntoResponse + use<> {
-    let status = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::BAD_REQUEST);
+/// The envelope of the application: a body, and a status only where the request asks for one.
+fn envelope(rejection: &Rejection, parts: &Parts) -> Response {
     let body = json!({
         "success": false,
         "code": rejection.code(),
@@ -413,7 +413,12 @@ fn envelope(rejection: &Rejection, parts: &Parts) -> impl IntoResponse + use<> {
         "retry_after": rejection.retry_after(),
         "data": null,
     });
-    (status, Json(body))
+    let status: Option<StatusCode> =
+        text(parts, "x-refuse-with").and_then(|status| status.parse().ok());
+    match status {
+        Some(status) => (status, [(RETRY_AFTER, "7")], Json(body)).into_response(),
+        None => Json(body).into_response(),
+    }
 }
 
 fn respond(app: &App, reply: Reply) -> Response {

@@ -30,12 +30,13 @@ impl Engine {
         let claim = Box::pin(self.clone().send_claim(Arc::clone(ticket)));
         let (engine, ticket) = (self.clone(), Arc::clone(ticket));
         Detach::new(claim, move |Detached(claim)| {
-            let undo = engine.clone();
-            engine.spawn(&Arc::clone(&ticket), async move {
+            let attendance = engine.0.live.attend();
+            spawn(&Arc::clone(&ticket), async move {
                 // A failed claim has sent its own `Undo`.
                 if let Ok(Claim::Acquired { grant }) = claim.await {
-                    undo.undo(&ticket, Some(grant)).await;
+                    engine.undo(&ticket, Some(grant)).await;
                 }
+                drop(attendance);
             });
         })
         .await
@@ -56,9 +57,7 @@ impl Engine {
             let pauses = pauses.get_or_insert_with(|| backoff(CLAIM_TRIES as usize - 1));
             let Some(pause) = pauses.next() else {
                 // It may still land: then it blocks the key for one lease at worst.
-                let engine = self.clone();
-                let owner = Arc::clone(&ticket);
-                self.spawn(&ticket, async move { engine.undo(&owner, None).await });
+                self.take_back(ticket, None);
                 return Err(error);
             };
             sleep(pause).await;
@@ -66,7 +65,7 @@ impl Engine {
     }
 
     /// Takes back a claim whose handler has not started.
-    pub(super) async fn undo(&self, ticket: &Ticket, grant: Option<Grant>) {
+    async fn undo(&self, ticket: &Ticket, grant: Option<Grant>) {
         let lease = ticket.lease(grant);
         let undo = self.0.store.release(&lease, Release::Undo);
         if let Err(error) = self.call(self.0.settings.store_timeout, undo).await {
@@ -74,11 +73,13 @@ impl Engine {
         }
     }
 
-    /// Takes back a claim in a task of its own.
-    pub(super) fn take_back(&self, ticket: Arc<Ticket>, grant: Grant) {
+    /// Takes back a claim in a task of its own, which a shutdown waits for.
+    pub(super) fn take_back(&self, ticket: Arc<Ticket>, grant: Option<Grant>) {
         let engine = self.clone();
-        self.spawn(&Arc::clone(&ticket), async move {
-            engine.undo(&ticket, Some(grant)).await;
+        let attendance = self.0.live.attend();
+        spawn(&Arc::clone(&ticket), async move {
+            engine.undo(&ticket, grant).await;
+            drop(attendance);
         });
     }
 
@@ -92,21 +93,16 @@ impl Engine {
             .await
             .unwrap_or(Err(StoreError::TimedOut { limit }))
     }
+}
 
-    /// Runs `task` apart from any request, in the span of the one that is current, unless there is
-    /// no runtime to run it on. A shutdown waits for it.
-    pub(super) fn spawn(&self, ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
-        let attendance = self.0.live.attend();
-        let task = async move {
-            let _attendance = attendance;
-            task.await;
-        };
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(task.in_current_span())),
-            Err(error) => {
-                let operation = ticket.operation();
-                tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
-            }
+/// Runs `task` apart from any request, in the span that is current, unless there is no runtime to
+/// run it on.
+pub(super) fn spawn(ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn(task.in_current_span())),
+        Err(error) => {
+            let operation = ticket.operation();
+            tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
         }
     }
 }

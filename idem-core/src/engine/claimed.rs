@@ -9,7 +9,7 @@ use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
-use super::{Answer, Engine, settling::Ended};
+use super::{Answer, Engine, claim::spawn, settling::Ended};
 use crate::{
     decide::{Ending, settle},
     lease::{Detach, Detached, Lease, Ticket},
@@ -106,7 +106,7 @@ impl Drop for Claimed {
     fn drop(&mut self) {
         if self.undo {
             let ticket = Arc::clone(self.lease.ticket());
-            self.engine.take_back(ticket, self.lease.grant());
+            self.engine.take_back(ticket, Some(self.lease.grant()));
         }
     }
 }
@@ -156,6 +156,6 @@ impl Engine {
                 }
             }
         };
-        self.spawn(ticket, task.instrument(span));
+        spawn(ticket, task.instrument(span));
     }
 }

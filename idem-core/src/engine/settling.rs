@@ -8,7 +8,10 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::{Answer, Claimed, claim::backoff};
+use super::{
+    Answer, Claimed,
+    claim::{backoff, spawn},
+};
 use crate::{
     decide::{Action, Patience, Settlement, decide},
     error::StoreError,
@@ -71,8 +74,7 @@ impl Claimed {
         }
         // The client gets its answer; the record follows.
         let ticket = Arc::clone(self.lease.ticket());
-        let engine = self.engine.clone();
-        engine.spawn(&ticket, async move {
+        spawn(&ticket, async move {
             if let Err(error) = self.store(&ended, AFTER_THE_ANSWER).await {
                 self.tell(EventKind::CompletionLost { error: &error });
             }

@@ -154,7 +154,7 @@ async fn a_log_line_names_the_record_by_a_digest(world: World) {
     assert!(digest.len() == 8 && digest.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let logs = world.logs();
     let lines = logs.iter().filter(|line| line.contains(digest));
-    let told = ["executed and stored", "replayed", "rejected"];
+    let told = ["executed, kept", "replayed", "rejected"];
     for (line, told) in lines.zip(told) {
         assert!(
             line.contains(told) && line.contains("POST /charge"),

@@ -15,6 +15,7 @@ scenarios![
     retry_after_is_no_longer_than_the_lease_and_at_least_one_second,
     retry_after_doubles_with_each_attempt_up_to_thirty_seconds,
     every_refusal_can_be_in_the_applications_own_words,
+    the_application_may_set_status_and_headers_too,
     the_applications_words_are_chosen_by_the_request,
     a_refusal_comes_in_the_order_that_protects_the_application,
     without_an_engine_every_request_is_refused,
@@ -248,8 +249,29 @@ async fn every_refusal_can_be_in_the_applications_own_words(world: World) {
         assert_eq!(envelope["code"], code);
         assert_eq!(envelope["message"], "DUPLICATE_REQUEST");
         assert_eq!(envelope["retry_after"].is_u64(), answer_is_retryable(code));
+        // The words are a body: status and headers stay those of the refusal.
+        let seconds = envelope["retry_after"]
+            .as_u64()
+            .map(|seconds| seconds.to_string());
+        assert_eq!(answer.header("retry-after"), seconds.as_deref(), "{code}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{code}");
         assert_eq!(answer.header("idempotent-replayed"), None, "{code}");
     }
+}
+
+/// R12
+async fn the_application_may_set_status_and_headers_too(world: World) {
+    let setup = Setup {
+        envelope: true,
+        ..Setup::default()
+    };
+    let world = world.again(setup).await;
+    let call = world.post("/charge").key("a,b").script(&Script::new("pay"));
+    let answer = call.set("x-refuse-with", "418").send().await;
+    assert_eq!(
+        (answer.status, answer.header("retry-after")),
+        (418, Some("7"))
+    );
 }
 
 fn answer_is_retryable(code: &str) -> bool {

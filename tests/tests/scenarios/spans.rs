@@ -48,7 +48,7 @@ async fn each_request_has_its_own_span_whoever_ran_the_handler(world: World) {
         let answer = post.clone().set("x-request-id", request).send().await;
         assert_eq!(answer.status, 201);
     }
-    assert_eq!(lines_of("spans-3-first", "executed and stored").len(), 1);
+    assert_eq!(lines_of("spans-3-first", "executed, kept").len(), 1);
     assert_eq!(lines_of("spans-3-second", "handler has").len(), 0);
     assert_eq!(lines_of("spans-3-second", ": replayed").len(), 1);
 }
@@ -70,7 +70,7 @@ fn assert_spans(request: &str) {
         };
         assert!(line.contains(&format!("{span}traced: ")), "{line}");
     }
-    assert_eq!(lines_of(request, "executed and stored").len(), 1);
+    assert_eq!(lines_of(request, "executed, kept").len(), 1);
 }
 
 /// The lines of a request that contain `text`.

@@ -25,7 +25,31 @@
 //!
 //! The caller is read from a [`Principal`] that the application's authentication puts into the
 //! request's extensions, or from a resolver of the application's own
-//! ([`Builder::scope`](idem_core::Builder::scope)). It must be a stable identity, never a token.
+//! ([`Builder::scope`](idem_core::Builder::scope)). It must be a stable identity, never a credential
+//! that is renewed.
+//!
+//! ```
+//! use axum::{
+//!     extract::Request,
+//!     http::StatusCode,
+//!     middleware::Next,
+//!     response::{IntoResponse, Response},
+//! };
+//! use idem_axum::Principal;
+//!
+//! /// To be put around the router by `axum::middleware::from_fn`.
+//! async fn authenticate(mut request: Request, next: Next) -> Response {
+//!     let Some(account) = account(&request) else {
+//!         return StatusCode::UNAUTHORIZED.into_response();
+//!     };
+//!     request.extensions_mut().insert(Principal::new(account));
+//!     next.run(request).await
+//! }
+//! # fn account(request: &Request) -> Option<String> {
+//! #     request.headers().get("x-account")?.to_str().ok().map(str::to_owned)
+//! # }
+//! # let _: axum::Router = axum::Router::new().layer(axum::middleware::from_fn(authenticate));
+//! ```
 //!
 //! # Arguments
 //!

@@ -169,6 +169,18 @@ impl Policy {
 ///
 /// # Panics
 /// If it is zero. In a constant that is a compile error at the expression.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// const TTL: Duration = idem_core::nonzero(Duration::from_hours(24));
+/// assert_eq!(TTL, Duration::from_secs(86_400));
+/// ```
+/// ```compile_fail
+/// const TTL: std::time::Duration = idem_core::nonzero(std::time::Duration::ZERO);
+/// # let _ = TTL;
+/// ```
 #[track_caller]
 pub const fn nonzero(duration: Duration) -> Duration {
     assert!(!duration.is_zero(), "the duration must be longer than zero");

@@ -397,6 +397,23 @@ pub struct ClaimRequest<'a> {
 
 /// Whether a claim may replace an owner whose lease ran out. A handler says so by
 /// [`OnLapse`](crate::OnLapse).
+///
+/// # Examples
+/// ```
+/// use idem_core::store::{Claim, ClaimRequest, Takeover};
+#[doc = include_str!("store/running.md")]
+///
+/// // The owner of the key is gone, and its lease of 30 seconds runs out.
+/// tokio::time::advance(claim.lease).await;
+/// let refused = ClaimRequest { takeover: Takeover::Refused, ..retry };
+/// assert_eq!(store.claim(&refused).await?, Claim::Lapsed { grant });
+///
+/// let Claim::Acquired { grant: next } = store.claim(&retry).await? else { panic!("allowed") };
+/// assert_eq!(next.attempt, 2);
+/// assert!(next.fence > grant.fence);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takeover {
     /// The claim is acquired, with a larger fence.

@@ -25,24 +25,72 @@
 //!
 //! The caller is read from a [`Principal`] that the application's authentication puts into the
 //! request's extensions, or from a resolver of the application's own
-//! ([`Builder::scope`](idem_core::Builder::scope)). It must be a stable identity, never a token.
+//! ([`Builder::scope`](idem_core::Builder::scope)). It must be a stable identity, never a credential
+//! that is renewed.
+//!
+//! ```
+//! use axum::{
+//!     extract::Request,
+//!     http::StatusCode,
+//!     middleware::Next,
+//!     response::{IntoResponse, Response},
+//! };
+//! use idem_axum::Principal;
+//!
+//! /// To be put around the router by `axum::middleware::from_fn`.
+//! async fn authenticate(mut request: Request, next: Next) -> Response {
+//!     let Some(account) = account(&request) else {
+//!         return StatusCode::UNAUTHORIZED.into_response();
+//!     };
+//!     request.extensions_mut().insert(Principal::new(account));
+//!     next.run(request).await
+//! }
+//! # fn account(request: &Request) -> Option<String> {
+//! #     request.headers().get("x-account")?.to_str().ok().map(str::to_owned)
+//! # }
+//! # let _: axum::Router = axum::Router::new().layer(axum::middleware::from_fn(authenticate));
+//! ```
 //!
 //! # Arguments
 //!
 //! | argument | meaning | default |
 //! |---|---|---|
-//! | `scope = "user"` | `"user"`: a key belongs to a caller and an operation. `"endpoint"`: to an operation alone, shared by all callers, said on purpose. Any other name is a resolver registered on the engine | `"user"` |
-//! | `ttl = "24h"` | life of a completed record, from its completion: `30s`, `15m`, `24h`, `7d`, or a `Duration` constant | `24h` |
+//! | `scope = "user"` | within what a key is unique. `"user"`: an operation and a caller. `"endpoint"`: an operation alone, shared by all callers. Any other name: a resolver registered on the engine | `"user"` |
+//! | `ttl = "24h"` | life of a completed record, from its completion | `24h` |
 //! | `lease = "30s"` | how long a claim lives unrenewed, so how long a key stays blocked after its process died | `30s` |
-//! | `required`, `required = "any"` | a POST or PATCH (any unsafe method) without a key is refused with 400 | optional |
-//! | `header = "X-Event-Id"` | another header carries the key | `Idempotency-Key` |
-//! | `key_format = "uuid"` | refuses other keys with 400 | any |
-//! | `wait = "10s"` | waits for the running request instead of 409 | refuses |
-//! | `on_lapse = "unknown"` | a crashed attempt is not run again: `outcome-unknown` until somebody decides | `"takeover"` |
-//! | `operation = "payments.create"` | a name that survives a change of route | method and route |
-//! | `crate = "path"` | where this crate is | `::idem_axum` |
+//! | `wait = "10s"` | how long a request waits for a running one with the same key | no wait: 409 |
+//! | `required`, `required = "any"` | a POST or PATCH (with `"any"`: every method that is not safe) without a key is refused with 400 | a key is optional |
+//! | `header = "X-Event-Id"` | the header that carries the key | `Idempotency-Key` |
+//! | `key_format = "uuid"` | a key that is no UUID is refused with 400 | any key |
+//! | `operation = "payments.create"` | the name by which records are kept apart, instead of the route's | method and route |
+//! | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown`, until somebody decides | `"takeover"` |
+//! | `crate = "my_idem"` | where the adapter is, for a renamed or re-exported crate | `::idem_axum` |
 //!
-//! What is not written is taken from the engine ([`Builder`]).
+//! A duration is a number and a unit: `300ms`, `30s`, `15m`, `24h` or `7d`, at most 100 years
+//! (`36500d`), or a constant expression of type [`Duration`](std::time::Duration). It must be longer
+//! than zero. Both forms are checked when the handler is compiled.
+//!
+//! `operation` names what the handler does, whatever its route is called. The path is still part of
+//! what a key stands for: after a change of the route, an honest retry on the new path is refused with
+//! 409 `key-reused`, and not replayed. Nothing runs twice.
+//!
+//! An argument that is not written takes the engine's value; everything else is set once, on the
+//! engine ([`Builder`]).
+//!
+//! # What a replay has
+//!
+//! A replay has the status, the body and the headers of the first answer, without those that speak of
+//! one exchange or one connection:
+//!
+//! * `Set-Cookie`, `Access-Control-*`, `Server`, `WWW-Authenticate`, `Request-Id` and `X-Request-Id`,
+//!   `RateLimit*` and `X-RateLimit-*`, `traceparent` and `tracestate`, `Server-Timing`,
+//!   `Strict-Transport-Security`, `Via`, `Age` and a few of their kind are left out, unless
+//!   [`keep_header`](idem_core::Builder::keep_header) says otherwise;
+//! * `Connection` and what it lists, `Transfer-Encoding`, `Trailer`, `Upgrade` and the others that frame
+//!   a message, and trailers, are always left out; `Content-Length` and `Date` are made anew.
+//!
+//! [`drop_header`](idem_core::Builder::drop_header) leaves out another one. What layers outside of the
+//! handler add, such as CORS headers, they add to a replay too.
 //!
 //! # What happens in which order
 //!

@@ -14,21 +14,69 @@ use crate::{
 };
 
 /// A web framework's handle on an engine.
+///
+/// # Examples
+/// ```
+/// use idem_core::{
+///     Adapter, Builder, ConfigError, Engine, MemoryStore, Principal, Record,
+///     adapter::{Callers, Render, Renderer},
+/// };
+///
+/// /// For a framework whose requests and responses are these.
+/// struct Handle {
+///     engine: Engine,
+///     callers: Callers<Self>,
+///     renderer: Option<Renderer<Self>>,
+/// }
+///
+/// impl Adapter for Handle {
+///     type Parts = http::request::Parts;
+///     type Response = http::Response<String>;
+///
+///     fn principal(parts: &http::request::Parts) -> Option<&Principal> {
+///         parts.extensions.get()
+///     }
+///
+///     fn install(
+///         engine: Engine,
+///         callers: Callers<Self>,
+///         renderer: Option<Renderer<Self>>,
+///     ) -> Self {
+///         Self { engine, callers, renderer }
+///     }
+/// }
+///
+/// impl Render<String> for Handle {
+///     fn render(answer: String) -> http::Response<String> {
+///         http::Response::new(answer)
+///     }
+/// }
+///
+/// let handle: Handle = Builder::new(MemoryStore::new())
+///     .reject_with(|rejection, _parts| rejection.title().to_owned())
+///     .build()?;
+/// assert!(handle.renderer.is_some());
+/// assert_eq!(handle.engine.marker(), "idempotent-replayed");
+/// # let _ = handle.callers;
+/// # Ok::<(), ConfigError>(())
+/// ```
 pub trait Adapter: Sized {
     /// What a resolver and a renderer can read of a request.
     type Parts: 'static;
     /// The framework's response.
     type Response: 'static;
 
-    /// The authenticated caller, where the application's authentication put it.
+    /// The authenticated caller, where the application's authentication put it; `None` if there is
+    /// nobody, not even an anonymous one.
     fn principal(parts: &Self::Parts) -> Option<&Principal>;
 
-    /// Makes the handle.
+    /// Makes the handle. Called once, by [`Builder::build`](crate::Builder::build). Without a
+    /// `renderer` a refusal is answered with [`Engine::problem`].
     fn install(engine: Engine, callers: Callers<Self>, renderer: Option<Renderer<Self>>) -> Self;
 }
 
 /// What an application may answer in place of our problem document. An adapter implements it for
-/// everything that its framework takes as a response.
+/// everything that its framework takes as a response; the example of [`Adapter`] does so.
 #[diagnostic::on_unimplemented(
     message = "`{R}` is not a response",
     label = "`reject_with` must return what a handler could return"
@@ -45,6 +93,28 @@ pub type Renderer<A> =
 type Resolver<P> = Arc<dyn Fn(&P) -> Resolution + Send + Sync>;
 
 /// The resolvers of an engine, by name. `"user"` reads the [`Principal`] unless it is replaced.
+///
+/// # Examples
+/// ```
+/// use idem_core::{Builder, Caller, MemoryStore, NotConfigured, Policy, Principal, Rejection, Scope};
+#[doc = include_str!("adapter/bare.md")]
+///
+/// let idem: Bare = Builder::new(MemoryStore::new()).build()?;
+/// let policy = Policy::new("shop::create_payment");
+/// let (mut parts, ()) = http::Request::new(()).into_parts();
+///
+/// // Nobody put a caller there: the client learns nothing, the log says what to write.
+/// let unresolved = idem.callers.resolve(&policy, &parts).expect_err("nobody is there");
+/// assert_eq!(unresolved.rejection, Rejection::NotConfigured);
+/// assert!(matches!(unresolved.cause, Some(NotConfigured::NoPrincipal)));
+///
+/// parts.extensions.insert(Principal::new("ada"));
+/// let caller = idem.callers.resolve(&policy, &parts).expect("ada is there");
+/// assert_eq!(caller, Caller::User("ada".to_owned()));
+/// let shared = policy.scope(Scope::Endpoint);
+/// assert_eq!(idem.callers.resolve(&shared, &parts).expect("no caller needed"), Caller::Endpoint);
+/// # Ok::<(), idem_core::ConfigError>(())
+/// ```
 pub struct Callers<A: Adapter> {
     resolvers: HashMap<Box<str>, Resolver<A::Parts>>,
 }
@@ -104,7 +174,7 @@ impl<A: Adapter> fmt::Debug for Callers<A> {
     }
 }
 
-/// Why nobody can be named as the caller.
+/// Why nobody can be named as the caller. The example of [`Callers`] shows one.
 #[derive(Debug)]
 pub struct Unresolved {
     /// What the client is told.

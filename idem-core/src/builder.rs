@@ -27,7 +27,44 @@ pub const DEFAULT_MARKER: &str = "idempotent-replayed";
 
 /// Configures an engine. An adapter's `Idempotency::builder(store)` makes one.
 ///
-/// What an attribute says about its handler wins over what is set here.
+/// What an attribute says about its handler wins over what is set here. No duration may be zero.
+/// What is wrong is found by [`build`](Self::build).
+///
+/// # Examples
+/// `Bare` stands in for the handle of an adapter, such as `idem_axum::Idempotency`.
+/// ```
+/// use std::time::Duration;
+///
+/// use idem_core::{Builder, ConfigError, KeyFormat, MemoryStore, OnLapse, Required};
+#[doc = include_str!("adapter/bare.md")]
+///
+/// let idem: Bare = Builder::new(MemoryStore::new())
+///     .namespace("payments")
+///     .required(Required::Creating)
+///     .key_format(KeyFormat::Uuid)
+///     .max_key_len(64)
+///     .ttl(Duration::from_hours(48))
+///     .lease(Duration::from_secs(20))
+///     .max_execution(Duration::from_mins(2))
+///     .on_lapse(OnLapse::Unknown)
+///     .wait(Duration::from_secs(5))
+///     .max_waiters(4, 256)
+///     .max_request_body(1024 * 1024)
+///     .max_stored_body(64 * 1024)
+///     .max_stored_headers(8 * 1024)
+///     .drop_header("x-internal")
+///     .replay_marker("X-Replayed")
+///     .problem_base("https://example.com/errors/")
+///     .store_timeout(Duration::from_millis(500))
+///     .purge_every(Duration::from_mins(5))
+///     .build()?;
+/// assert_eq!(idem.engine.marker(), "x-replayed");
+/// assert_eq!(idem.engine.keeps(201, b"application/json", Some(64 * 1024)), Some(64 * 1024));
+///
+/// let wrong = Builder::<Bare>::new(MemoryStore::new()).lease(Duration::ZERO);
+/// assert_eq!(wrong.build().err(), Some(ConfigError::Zero { setting: "lease" }));
+/// # Ok::<(), ConfigError>(())
+/// ```
 #[must_use]
 pub struct Builder<A: Adapter> {
     store: Arc<dyn Store>,
@@ -40,7 +77,7 @@ pub struct Builder<A: Adapter> {
 }
 
 impl<A: Adapter> Builder<A> {
-    /// Starts from the defaults.
+    /// Starts from the defaults, over this store.
     pub fn new(store: impl Store) -> Self {
         let store_timeout = Duration::from_secs(1);
         Self {
@@ -83,9 +120,34 @@ impl<A: Adapter> Builder<A> {
     }
 
     /// Registers the resolver of a scope. `"user"` replaces the one that reads
-    /// [`Principal`](crate::Principal).
+    /// [`Principal`](crate::Principal); a handler asks for any other by `scope = "name"`.
     ///
-    /// It must give a stable identity, never a token: a refreshed token would be a new caller.
+    /// It must give a stable identity, never a credential that is renewed: after the renewal the
+    /// retry would come from a new caller, and run again. What it may return is said by
+    /// [`IntoCaller`]. A name can be registered once.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{Builder, Caller, MemoryStore, Policy, Scope};
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// #[derive(Clone)]
+    /// struct Tenant(String);
+    ///
+    /// let idem: Bare = Builder::new(MemoryStore::new())
+    ///     .scope("tenant", |parts: &http::request::Parts| {
+    ///         parts.extensions.get::<Tenant>().map(|tenant| tenant.0.clone())
+    ///     })
+    ///     .build()?;
+    ///
+    /// // What an adapter does with it, for a handler that says `scope = "tenant"`:
+    /// let policy = Policy::new("shop::create_payment").scope(Scope::Named("tenant"));
+    /// let (mut parts, ()) = http::Request::new(()).into_parts();
+    /// parts.extensions.insert(Tenant("acme".to_owned()));
+    /// let caller = idem.callers.resolve(&policy, &parts).expect("a tenant");
+    /// assert_eq!(caller, Caller::Named(vec![("tenant".into(), "acme".to_owned())]));
+    /// # Ok::<(), idem_core::ConfigError>(())
+    /// ```
     pub fn scope<C: IntoCaller>(
         mut self,
         name: &str,
@@ -118,7 +180,7 @@ impl<A: Adapter> Builder<A> {
     }
 
     /// How long a request waits for a running one with the same key; by default it does not, and
-    /// is refused at once.
+    /// is refused at once with 409 `in-progress`.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.settings.defaults.wait = Some(wait);
         self
@@ -130,7 +192,22 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// The header that carries the key; `Idempotency-Key` by default.
+    /// The header that carries the key; `Idempotency-Key` by default. Names are compared without
+    /// case.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{Builder, MemoryStore, Policy};
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// let idem: Bare = Builder::new(MemoryStore::new()).header("X-Event-Id").build()?;
+    /// assert_eq!(idem.engine.header(&Policy::new("hooks::paid")), "x-event-id");
+    ///
+    /// let wrong = Builder::<Bare>::new(MemoryStore::new()).header("X Event Id").build();
+    /// let error = wrong.err().expect("no name of a header");
+    /// assert_eq!(error.to_string(), "`header` must be the name of a header");
+    /// # Ok::<(), idem_core::ConfigError>(())
+    /// ```
     pub fn header(mut self, name: &str) -> Self {
         self.settings.defaults.header = self.header_name("header", name);
         self
@@ -148,21 +225,23 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// The longest key, in bytes; 255 by default.
+    /// The longest key, in bytes after unquoting; 255 by default.
     pub fn max_key_len(mut self, bytes: usize) -> Self {
         self.settings.max_key_len = bytes;
         self
     }
 
     /// The longest request body, in bytes. By default as long as the handler accepts without a
-    /// key, or 16 MiB where the application took that limit away; it can only be lowered.
+    /// key, or 16 MiB where the application took that limit away; it can only be lowered. Zero
+    /// refuses every body but an empty one.
     pub fn max_request_body(mut self, bytes: u64) -> Self {
         self.settings.max_request_body = Some(bytes);
         self
     }
 
     /// The longest response body that is stored, in bytes; 256 KiB by default. A longer one is
-    /// sent and not stored: a retry is told that the operation is done.
+    /// sent and not stored: a retry is told that the operation is done. Zero stores no body but an
+    /// empty one.
     pub fn max_stored_body(mut self, bytes: usize) -> Self {
         self.settings.max_stored_body = bytes;
         self
@@ -175,13 +254,49 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// How many requests may wait for one key, and for all keys; 16 and 1 024 by default.
+    /// How many requests may wait for one key, and for all keys; 16 and 1 024 by default. Beyond
+    /// that a request is refused at once; with zero each is.
     pub fn max_waiters(mut self, per_key: usize, total: usize) -> Self {
         self.settings.waiters = WaiterLimits { per_key, total };
         self
     }
 
-    /// Stores and replays a header that is not kept by default, such as `Set-Cookie`.
+    /// Stores and replays a response header that is not kept by default, such as `Set-Cookie`.
+    ///
+    /// Kept are all headers of a response but these:
+    ///
+    /// * those that frame a message or belong to one connection, which can never be kept:
+    ///   `Connection` and what it lists, `Content-Length`, `Date`, `Keep-Alive`,
+    ///   `Proxy-Authenticate`, `Proxy-Authorization`, `Proxy-Connection`, `TE`, `Trailer`,
+    ///   `Transfer-Encoding`, `Upgrade`. `Content-Length` and `Date` are made anew;
+    /// * those that speak of the first exchange, which can be asked for: `Access-Control-*`, `Age`,
+    ///   `Alt-Svc`, `Authentication-Info`, `NEL`, `RateLimit*`, `Report-To`, `Request-Id`, `Server`,
+    ///   `Server-Timing`, `Set-Cookie`, `Strict-Transport-Security`, `traceparent`, `tracestate`,
+    ///   `Via`, `WWW-Authenticate`, `X-RateLimit-*`, `X-Request-Id`.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{Builder, MemoryStore, RecordBody};
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// let idem: Bare = Builder::new(MemoryStore::new())
+    ///     .keep_header("Set-Cookie")
+    ///     .drop_header("Link")
+    ///     .build()?;
+    /// let lines = [
+    ///     ("location", &b"/payments/7"[..]),
+    ///     ("link", b"</terms>"),
+    ///     ("set-cookie", b"seen=1"),
+    ///     ("server", b"shop"),
+    /// ];
+    /// let record = idem.engine.record(201, lines.into_iter(), RecordBody::NotKept);
+    /// let kept: Vec<_> = record.headers.iter().map(|(name, _)| name.as_ref()).collect();
+    /// assert_eq!(kept, [&b"location"[..], b"set-cookie"]);
+    ///
+    /// // What frames a message cannot be kept.
+    /// assert!(Builder::<Bare>::new(MemoryStore::new()).keep_header("Date").build().is_err());
+    /// # Ok::<(), idem_core::ConfigError>(())
+    /// ```
     pub fn keep_header(mut self, name: &str) -> Self {
         let name = self.header_name("keep_header", name);
         if !may_be_kept(&name) {
@@ -194,7 +309,8 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// Does not store a header that is kept by default.
+    /// Does not store or replay a response header that is kept by default. It wins over
+    /// [`keep_header`](Self::keep_header), whose example shows both.
     pub fn drop_header(mut self, name: &str) -> Self {
         let name = self.header_name("drop_header", name);
         self.settings.headers.dropped.push(name);
@@ -215,7 +331,7 @@ impl<A: Adapter> Builder<A> {
     }
 
     /// What the `type` of a problem document starts with; the code follows it. It may be a path, a
-    /// URN, or end in a `#`.
+    /// URN, or end in a `#`. The documentation of [`refusal`](crate::refusal) by default.
     pub fn problem_base(mut self, base: &str) -> Self {
         if base.is_empty() || !base.bytes().all(may_be_in_a_uri) {
             self.error.get_or_insert(ConfigError::Invalid {
@@ -231,6 +347,26 @@ impl<A: Adapter> Builder<A> {
     ///
     /// What it returns is the body. Its status and its `Retry-After` are those of the refusal unless
     /// it sets others (a status of 200 is none): by them clients tell what to repeat.
+    /// It may be whatever a handler of the framework may return.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{Builder, MemoryStore, Record, Rejection};
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// // With axum, any `impl IntoResponse` in place of a `Record`.
+    /// let idem: Bare = Builder::new(MemoryStore::new())
+    ///     .reject_with(|rejection: &Rejection, _parts: &http::request::Parts| {
+    ///         Record::new(200, format!("no: {}", rejection.code()))
+    ///     })
+    ///     .build()?;
+    ///
+    /// let render = idem.renderer.expect("it was set");
+    /// let (parts, ()) = http::Request::new(()).into_parts();
+    /// let answer = render(&Rejection::InProgress { retry_after: 2 }, &parts);
+    /// assert_eq!(answer, Record::new(200, "no: in-progress"));
+    /// # Ok::<(), idem_core::ConfigError>(())
+    /// ```
     pub fn reject_with<R>(
         mut self,
         render: impl Fn(&Rejection, &A::Parts) -> R + Send + Sync + 'static,
@@ -244,7 +380,38 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// Hears every event, beside the log and the counts.
+    /// Hears every event, beside the log and the counts. There may be any number of observers.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use idem_core::{
+    ///     Builder, MemoryStore, Policy,
+    ///     observe::{Event, EventKind, Observer},
+    /// };
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// static UNPROTECTED: AtomicU64 = AtomicU64::new(0);
+    ///
+    /// #[derive(Debug)]
+    /// struct Metrics;
+    ///
+    /// impl Observer for Metrics {
+    ///     fn observe(&self, event: &Event<'_>) {
+    ///         if let EventKind::Unprotected = event.kind {
+    ///             UNPROTECTED.fetch_add(1, Ordering::Relaxed);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let idem: Bare = Builder::new(MemoryStore::new()).observer(Metrics).build()?;
+    /// static POLICY: Policy = Policy::new("shop::create_payment");
+    /// let _ = idem.engine.admit(&POLICY, "POST", Some("/payments"), []);
+    /// assert_eq!(UNPROTECTED.load(Ordering::Relaxed), 1);
+    /// assert_eq!(idem.engine.counts().unprotected, 1);
+    /// # Ok::<(), idem_core::ConfigError>(())
+    /// ```
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Arc::new(observer));
         self
@@ -258,13 +425,45 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// What happens to keyed requests while the store is down; they are refused by default.
+    /// What happens to keyed requests while the store is down or full; they are refused by default.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{
+    ///     Builder, Caller, Fingerprint, MemoryStore, MemoryStoreOptions, Policy, RequestHead,
+    ///     Selection, StoreDown,
+    ///     engine::{Admission, Begun, Keyed},
+    /// };
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idem_core::ConfigError> {
+    /// let full = MemoryStore::with_options(MemoryStoreOptions::default().with_max_records(0));
+    /// let idem: Bare = Builder::new(full).on_store_down(StoreDown::Execute).build()?;
+    ///
+    /// static POLICY: Policy = Policy::new("shop::create_payment");
+    /// # let admission = idem.engine.admit(&POLICY, "POST", Some("/payments"), [&b"order-17"[..]]);
+    /// # let Admission::Keyed(admitted) = admission else { panic!("there is a key") };
+    /// # let request = Keyed {
+    /// #     admitted,
+    /// #     caller: Caller::User("ada".to_owned()),
+    /// #     fingerprint: Fingerprint::of(&RequestHead::new("POST", "/payments"), b"{}"),
+    /// #     attempt: None,
+    /// #     selection: Selection::new(),
+    /// # };
+    /// // The handler of this keyed request is to run, and nothing protects it.
+    /// assert!(matches!(idem.engine.begin(request).await, Begun::Bypassed));
+    /// assert_eq!(idem.engine.counts().bypassed, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_store_down(mut self, store_down: StoreDown) -> Self {
         self.settings.store_down = store_down;
         self
     }
 
-    /// How long a handler's lease is renewed; 10 min by default. After that it lapses.
+    /// How long a handler's lease is renewed; 10 min by default. After that it lapses, and an equal
+    /// request may run while the handler still does.
     pub fn max_execution(mut self, limit: Duration) -> Self {
         self.keeper.max_execution = limit;
         self
@@ -280,6 +479,24 @@ impl<A: Adapter> Builder<A> {
     ///
     /// For tests that pause tokio's clock, which is a clock for each runtime. In production a
     /// handler that blocks this runtime would lose its lease.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use idem_core::{Builder, MemoryStore};
+    /// use tokio::runtime::Handle;
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), idem_core::ConfigError> {
+    /// // In a `#[tokio::test(start_paused = true)]`:
+    /// let idem: Bare = Builder::new(MemoryStore::new()).renew_on(Handle::current()).build()?;
+    /// tokio::time::advance(Duration::from_hours(1)).await;
+    /// assert_eq!(idem.engine.counts().renewals_late, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn renew_on(mut self, runtime: Handle) -> Self {
         self.keeper.runtime = Some(runtime);
         self
@@ -289,6 +506,17 @@ impl<A: Adapter> Builder<A> {
     ///
     /// # Errors
     /// [`ConfigError`] names the first setting that is wrong, and says what would be right.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{Builder, MemoryStore};
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// assert!(Builder::<Bare>::new(MemoryStore::new()).build().is_ok());
+    /// let wrong = Builder::<Bare>::new(MemoryStore::new()).replay_marker("").build();
+    /// let error = wrong.err().expect("no name of a header");
+    /// assert_eq!(error.to_string(), "`replay_marker` must be the name of a header");
+    /// ```
     pub fn build(self) -> Result<A, ConfigError> {
         if let Some(error) = self.error {
             return Err(error);

@@ -8,7 +8,7 @@ use std::{error::Error, fmt, time::Duration};
 /// Why a store could not answer.
 ///
 /// After [`Unavailable`](Self::Unavailable) and [`TimedOut`](Self::TimedOut) the effect of the
-/// call is not known: it may have happened, or happen later.
+/// call is not known: it may have happened, or happen later. After [`Full`](Self::Full) nothing did.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -77,6 +77,18 @@ impl Error for StoreError {
 }
 
 /// Why an engine could not be built.
+///
+/// # Examples
+/// ```
+/// use idem_core::{Builder, ConfigError, MemoryStore};
+#[doc = include_str!("adapter/bare.md")]
+///
+/// let user = |_: &http::request::Parts| None::<String>;
+/// let twice = Builder::<Bare>::new(MemoryStore::new()).scope("user", user).scope("user", user);
+/// let error = twice.build().err().expect("a scope has one resolver");
+/// assert_eq!(error, ConfigError::DuplicateScope { name: "user".to_owned() });
+/// assert_eq!(error.to_string(), "the scope `user` has two resolvers");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -115,6 +127,17 @@ impl Error for ConfigError {}
 
 /// A mistake of the application that shows only when a request comes. The client gets a bare 500
 /// `not-configured`; this is what the log says, and what to write.
+///
+/// # Examples
+/// ```
+/// use idem_core::NotConfigured;
+///
+/// let missing = NotConfigured::NoResolver { scope: "tenant" };
+/// assert_eq!(
+///     missing.to_string(),
+///     "the scope `tenant` has no resolver; register one with `.scope(\"tenant\", …)`"
+/// );
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NotConfigured {

@@ -14,7 +14,7 @@ pub const DEFAULT_MAX_KEY_LEN: usize = 255;
 
 /// The key a client chose for one operation, as it sent it.
 ///
-/// `abc` and `"abc"` are the same key: both the bare token that most published APIs take and the
+/// `abc` and `"abc"` are the same key: both the bare text that most published APIs take and the
 /// structured-field string of the draft are read. Keys are compared octet by octet and never
 /// normalised. `Debug` shows the length only, so that a key cannot reach a log by accident.
 ///
@@ -38,7 +38,7 @@ impl IdempotencyKey {
     /// Reads the value of one header line.
     ///
     /// A value that starts with a double quote must be a complete structured-field string, whose
-    /// parameters are ignored. Any other value is a bare token of visible ASCII without `"`, `,`,
+    /// parameters are ignored. Any other value is a bare key of visible ASCII without `"`, `,`,
     /// `;` and `\`.
     ///
     /// # Errors
@@ -70,7 +70,18 @@ impl IdempotencyKey {
     ///
     /// # Errors
     /// [`InvalidKey::Repeated`] for more than one line, even if they are equal: a parser that
-    /// joined them would find another key than the one that the retry will send.
+    /// joined them would find another key than the one that the retry will send. Otherwise as
+    /// [`parse`](Self::parse).
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{IdempotencyKey, InvalidKey, KeyRules};
+    ///
+    /// let rules = KeyRules::default();
+    /// assert_eq!(IdempotencyKey::from_lines([], &rules), Ok(None));
+    /// let twice = IdempotencyKey::from_lines([&b"order-17"[..], b"order-17"], &rules);
+    /// assert_eq!(twice, Err(InvalidKey::Repeated));
+    /// ```
     pub fn from_lines<'a>(
         lines: impl IntoIterator<Item = &'a [u8]>,
         rules: &KeyRules,
@@ -92,6 +103,17 @@ impl IdempotencyKey {
 
     /// The first and last four characters, for keys of at least twenty: enough to tell two keys
     /// apart in an audit, too little to use one.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{IdempotencyKey, KeyRules};
+    ///
+    /// let rules = KeyRules::default();
+    /// let key = IdempotencyKey::parse(b"8e03978e-40d5-43e8-bc93-6894a57f9324", &rules)?;
+    /// assert_eq!(key.hint().as_deref(), Some("8e03…9324"));
+    /// assert_eq!(IdempotencyKey::parse(b"order-17", &rules)?.hint(), None);
+    /// # Ok::<(), idem_core::InvalidKey>(())
+    /// ```
     pub fn hint(&self) -> Option<String> {
         const SHORTEST: usize = 20;
         let key = self.as_str();
@@ -126,7 +148,7 @@ fn bare(value: &[u8]) -> Result<Box<str>, InvalidKey> {
         .map_err(|_| InvalidKey::Character)
 }
 
-/// What a key must look like.
+/// What a key must look like. The example of [`KeyFormat`] sets both rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRules {
     /// The longest key, in bytes after unquoting; 255 by default.
@@ -145,6 +167,15 @@ impl Default for KeyRules {
 }
 
 /// The form that a key must have.
+///
+/// # Examples
+/// ```
+/// use idem_core::{IdempotencyKey, InvalidKey, KeyFormat, KeyRules};
+///
+/// let rules = KeyRules { format: KeyFormat::Uuid, max_len: 36 };
+/// assert!(IdempotencyKey::parse(b"8e03978e-40d5-43e8-bc93-6894a57f9324", &rules).is_ok());
+/// assert_eq!(IdempotencyKey::parse(b"order-17", &rules), Err(InvalidKey::NotUuid));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyFormat {
     /// Any valid key.
@@ -156,6 +187,16 @@ pub enum KeyFormat {
 }
 
 /// Why a key was refused. The text is safe to show to the client: it names the rule, not the value.
+///
+/// # Examples
+/// ```
+/// use idem_core::{IdempotencyKey, InvalidKey, KeyRules};
+///
+/// let rules = KeyRules { max_len: 8, ..KeyRules::default() };
+/// let refused = IdempotencyKey::parse(b"order-1700", &rules).expect_err("it is too long");
+/// assert_eq!(refused, InvalidKey::TooLong { max: 8 });
+/// assert_eq!(refused.to_string(), "the key is longer than 8 bytes");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidKey {

@@ -30,6 +30,74 @@
 //!
 //! What each refusal means to a client, and what to do about it, is in [`refusal`].
 //!
+//! # An adapter in short
+//!
+//! `Bare` is the [`Adapter`] of a framework whose responses are [`Record`]s.
+//! ```
+//! use idem_core::{
+//!     Builder, Caller, Engine, Fingerprint, MemoryStore, Policy, Record, RequestHead, Selection,
+//!     engine::{Admission, Answer, Begun, Keyed, Ran, Reply},
+//! };
+#![doc = include_str!("adapter/bare.md")]
+//!
+//! static POLICY: Policy = Policy::new("shop::create_payment");
+//!
+//! async fn create_payment(body: String) -> Record {
+//!     Record::new(201, format!("paid {body}"))
+//! }
+//!
+//! async fn protected(engine: Engine, key: &[u8], body: String) -> Record {
+//!     let admitted = match engine.admit(&POLICY, "POST", Some("/payments"), [key]) {
+//!         Admission::Keyed(admitted) => admitted,
+//!         Admission::Unprotected => return create_payment(body).await,
+//!         Admission::Rejected(rejection) => return engine.problem(&rejection),
+//!     };
+//!     let head = RequestHead::new("POST", "/payments");
+//!     let request = Keyed {
+//!         admitted,
+//!         caller: Caller::User("ada".to_owned()),
+//!         fingerprint: Fingerprint::of(&head, body.as_bytes()),
+//!         attempt: None,
+//!         selection: Selection::new(),
+//!     };
+//!     let answer = match engine.begin(request).await {
+//!         Begun::Bypassed => return create_payment(body).await,
+//!         Begun::Answered(answer) => answer,
+//!         Begun::Claimed(claimed) => {
+//!             let ours = engine.clone();
+//!             let handler = async move {
+//!                 let response = create_payment(body).await;
+//!                 // Its headers go here too, their names in lower case.
+//!                 let lines = std::iter::empty();
+//!                 let record = ours.record(response.status, lines, response.body.clone());
+//!                 Ran { record, outcome: None, response }
+//!             };
+//!             match claimed.run(handler).await {
+//!                 Ok(Reply::Own(response)) => return response,
+//!                 Ok(Reply::Other(answer)) => answer,
+//!                 Err(panic) => std::panic::resume_unwind(panic),
+//!             }
+//!         }
+//!     };
+//!     match answer {
+//!         Answer::Replay(record) => record.with_header(engine.marker().to_owned(), "true"),
+//!         Answer::Rejection(rejection) => engine.problem(&rejection),
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), idem_core::ConfigError> {
+//! let engine = Builder::<Bare>::new(MemoryStore::new()).build()?.engine;
+//! let pay = |body: &str| protected(engine.clone(), b"order-17", body.to_owned());
+//! let first = pay("12 EUR").await;
+//! let marked = first.clone().with_header("idempotent-replayed", "true");
+//! assert_eq!(pay("12 EUR").await, marked);
+//! assert_eq!(pay("99 EUR").await.status, 409);
+//! assert_eq!((engine.counts().executed, engine.counts().replayed), (1, 1));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What is promised
 //!
 //! At most one attempt per key holds a live lease while the store keeps its data. An attempt that

@@ -137,7 +137,11 @@ impl Policy {
         }
     }
 
-    /// Names the operation, so that its records survive a change of the route.
+    /// Names the operation, in place of method and route.
+    ///
+    /// Records are found by it, so that they are kept apart from those of other operations, whatever
+    /// the route is called. The path is still part of the fingerprint: after a change of the route a
+    /// retry on the new path is refused with 409 `key-reused`, and not replayed. Nothing runs twice.
     #[must_use]
     pub const fn operation(self, operation: &'static str) -> Self {
         Self {
@@ -170,6 +174,18 @@ impl Policy {
 ///
 /// # Panics
 /// If it is not. In a constant that is a compile error at the expression.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// const TTL: Duration = idem_core::nonzero(Duration::from_hours(24));
+/// assert_eq!(TTL, Duration::from_secs(86_400));
+/// ```
+/// ```compile_fail
+/// const TTL: std::time::Duration = idem_core::nonzero(std::time::Duration::ZERO);
+/// # let _ = TTL;
+/// ```
 #[track_caller]
 pub const fn nonzero(duration: Duration) -> Duration {
     assert!(!duration.is_zero(), "the duration must be longer than zero");
@@ -180,7 +196,22 @@ pub const fn nonzero(duration: Duration) -> Duration {
     duration
 }
 
-/// Which requests without a key are refused with 400 `key-missing`.
+/// Which requests without a key are refused with 400 `key-missing`. Those of safe methods never are.
+///
+/// # Examples
+/// ```
+/// use idem_core::{Builder, MemoryStore, Policy, Required, engine::Admission};
+#[doc = include_str!("adapter/bare.md")]
+///
+/// let idem: Bare = Builder::new(MemoryStore::new()).build()?;
+/// static POLICY: Policy = Policy::new("shop::payment").required(Required::Creating);
+/// let keyless = |method| idem.engine.admit(&POLICY, method, Some("/payments/{id}"), []);
+///
+/// assert!(matches!(keyless("POST"), Admission::Rejected(refused) if refused.code() == "key-missing"));
+/// assert!(matches!(keyless("PUT"), Admission::Unprotected));
+/// assert!(matches!(keyless("GET"), Admission::Unprotected));
+/// # Ok::<(), idem_core::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Required {
     /// None: a request without a key runs unprotected and is counted.
@@ -204,6 +235,16 @@ impl Required {
 }
 
 /// What happens to a key whose owner's lease ran out without an answer.
+///
+/// # Examples
+/// ```
+/// use idem_core::{OnLapse, Policy};
+///
+/// // Better not paid than paid twice.
+/// const POLICY: &Policy = &Policy::new("shop::create_payout").on_lapse(OnLapse::Unknown);
+/// assert_eq!(POLICY.name(), "shop::create_payout");
+/// assert_eq!(OnLapse::default(), OnLapse::Takeover);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLapse {
     /// The next equal request runs the handler again, with a larger fence.

@@ -70,6 +70,13 @@ impl<'a> RequestHead<'a> {
 /// Whether a method never changes anything, so that its requests pass through and their keys
 /// are ignored: GET, HEAD, OPTIONS and TRACE. Every other method, known or not, is protected.
 ///
+/// # Examples
+/// ```
+/// assert!(idem_core::is_safe("GET"));
+/// assert!(!idem_core::is_safe("DELETE"));
+/// assert!(!idem_core::is_safe("get"), "methods are case-sensitive");
+/// ```
+///
 /// Source: RFC 9110, section 9.2.1 "Safe Methods".
 pub fn is_safe(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")

@@ -10,6 +10,16 @@ use sha2::{Digest, Sha256};
 use crate::key::prefixed;
 
 /// The namespace in which a key is unique, as the attribute names it.
+///
+/// # Examples
+/// ```
+/// use idem_core::Scope;
+///
+/// assert_eq!(Scope::default(), Scope::User);
+/// assert_eq!(Scope::User.resolver(), Some("user"));
+/// assert_eq!(Scope::Named("tenant").resolver(), Some("tenant"));
+/// assert_eq!(Scope::Endpoint.resolver(), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
     /// Key, operation and caller: the default.
@@ -45,6 +55,19 @@ impl Scope {
 ///
 /// Two callers of different kinds never share a record, even if their text is the same. `Debug`
 /// shows the kind only.
+///
+/// # Examples
+/// ```
+/// use idem_core::{Caller, IdempotencyKey, KeyRules, StorageKey};
+///
+/// let key = IdempotencyKey::parse(b"order-17", &KeyRules::default())?;
+/// let record = |caller: &Caller| StorageKey::derive("", caller, "POST /orders", &key);
+/// let user = Caller::User("7".to_owned());
+/// let tenant = Caller::Named(vec![("tenant".into(), "7".to_owned())]);
+/// assert_ne!(record(&user), record(&tenant));
+/// assert_eq!(format!("{user:?}"), "User(…)");
+/// # Ok::<(), idem_core::InvalidKey>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Caller {
     /// Everybody who uses the operation.
@@ -141,7 +164,7 @@ impl fmt::Debug for Principal {
     }
 }
 
-/// What a resolver found.
+/// What a resolver found. The example of [`IntoCaller`] shows what becomes of what it returns.
 #[derive(Debug)]
 pub enum Resolution {
     /// The caller's identity.

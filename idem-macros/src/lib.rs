@@ -42,20 +42,24 @@ use crate::expand::Framework;
 ///
 /// | argument | meaning | default |
 /// |---|---|---|
-/// | `scope = "user"` | Within what a key is unique. `"user"`: the operation and the caller. `"endpoint"`: the operation alone, shared by all callers. Any other name: a resolver registered on the engine. | `"user"` |
-/// | `ttl = "24h"` | How long a completed record is replayed. | `24h` |
-/// | `lease = "30s"` | How long a claim lives unless it is renewed. | `30s` |
-/// | `wait = "10s"` | How long a request waits for one with the same key that is still running. | no wait: 409 |
-/// | `required` | A POST or PATCH without a key is refused with 400; with `required = "any"`, any method that is not safe. | a key is optional |
-/// | `header = "X-Event-Id"` | The header that carries the key. | `Idempotency-Key` |
-/// | `key_format = "uuid"` | A key that is no UUID is refused with 400. | any key |
-/// | `operation = "payments.create"` | A name for what the handler does. Records found by it survive a change of the route. | method and route |
-/// | `on_lapse = "unknown"` | What follows an attempt that never ended. `"takeover"`: the next request runs the handler again. `"unknown"`: it is answered `outcome-unknown`, until someone decides. | `"takeover"` |
-/// | `crate = "my_idem"` | Where the adapter is, for a renamed or re-exported crate. | `::idem_axum` |
+/// | `scope = "user"` | within what a key is unique. `"user"`: an operation and a caller. `"endpoint"`: an operation alone, shared by all callers. Any other name: a resolver registered on the engine | `"user"` |
+/// | `ttl = "24h"` | life of a completed record, from its completion | `24h` |
+/// | `lease = "30s"` | how long a claim lives unrenewed, so how long a key stays blocked after its process died | `30s` |
+/// | `wait = "10s"` | how long a request waits for a running one with the same key | no wait: 409 |
+/// | `required`, `required = "any"` | a POST or PATCH (with `"any"`: every method that is not safe) without a key is refused with 400 | a key is optional |
+/// | `header = "X-Event-Id"` | the header that carries the key | `Idempotency-Key` |
+/// | `key_format = "uuid"` | a key that is no UUID is refused with 400 | any key |
+/// | `operation = "payments.create"` | the name by which records are kept apart, instead of the route's | method and route |
+/// | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown`, until somebody decides | `"takeover"` |
+/// | `crate = "my_idem"` | where the adapter is, for a renamed or re-exported crate | `::idem_axum` |
 ///
-/// A duration is a number and one of the units `ms`, `s`, `m`, `h` and `d`, at most `36500d`, or a
-/// constant expression of type [`Duration`](std::time::Duration). It must be longer than zero;
-/// both forms are checked when the handler is compiled.
+/// A duration is a number and a unit: `300ms`, `30s`, `15m`, `24h` or `7d`, at most 100 years
+/// (`36500d`), or a constant expression of type [`Duration`](std::time::Duration). It must be longer
+/// than zero. Both forms are checked when the handler is compiled.
+///
+/// `operation` names what the handler does, whatever its route is called. The path is still part of
+/// what a key stands for: after a change of the route, an honest retry on the new path is refused with
+/// 409 `key-reused`, and not replayed. Nothing runs twice.
 ///
 /// # Handlers
 ///

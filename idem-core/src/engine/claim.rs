@@ -1,6 +1,6 @@
 //! Calls of the store before the handler: sending the claim, and taking it back.
 //!
-//! Invariant: a claim is sent with one owner token until there is an answer, so that one whose reply
+//! Invariant: a claim is sent with one owner value until there is an answer, so that one whose reply
 //! was lost is recognised as ours. One that nobody waits for any more is taken back.
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -42,7 +42,7 @@ impl Engine {
         .await
     }
 
-    /// Sends the claim with one owner token until there is an answer, so that a claim whose reply
+    /// Sends the claim with one owner value until there is an answer, so that a claim whose reply
     /// was lost is recognised as ours.
     async fn send_claim(self, ticket: Arc<Ticket>) -> Result<Claim, StoreError> {
         let limit = self.0.settings.store_timeout / CLAIM_TRIES;

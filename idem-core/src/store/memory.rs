@@ -69,7 +69,7 @@ const DROPPED_AT_ONCE: usize = 64;
 ///
 /// let options = MemoryStoreOptions::default().with_max_records(1_000);
 /// let small = MemoryStore::with_options(options);
-/// # let _ = small;
+/// assert_eq!((small.len(), small.bytes()), (0, 0));
 /// ```
 #[derive(Clone)]
 pub struct MemoryStore(Arc<Shared>);
@@ -126,7 +126,7 @@ impl Default for MemoryStoreOptions {
 }
 
 impl MemoryStore {
-    /// An empty store with the default bounds.
+    /// An empty store with the default bounds: 100 000 records, 256 MiB.
     pub fn new() -> Self {
         Self::with_options(MemoryStoreOptions::default())
     }
@@ -147,7 +147,7 @@ impl MemoryStore {
         self.0.room.records()
     }
 
-    /// Whether it holds nothing.
+    /// Whether it holds nothing, not even what has expired.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

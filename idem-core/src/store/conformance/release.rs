@@ -50,7 +50,7 @@ pub async fn an_undone_later_attempt_stays_bound(subject: &dyn Subject) {
     }
 }
 
-/// A claim whose reply was lost is undone by its owner token alone.
+/// A claim whose reply was lost is undone by its owner value alone.
 pub async fn a_claim_is_undone_without_its_grant(subject: &dyn Subject) {
     let store = subject.store().await;
     let first = Attempt::fresh();

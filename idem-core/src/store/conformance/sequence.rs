@@ -79,7 +79,7 @@ pub enum Operation {
 
 /// A store and the model of one, side by side: a few attempts at a few fresh keys.
 ///
-/// Each key has four attempts, the last of which is another request. An attempt has an owner token
+/// Each key has four attempts, the last of which is another request. An attempt has an owner value
 /// of its own and may claim again and again.
 pub struct Sequence<'a> {
     subject: &'a dyn Subject,

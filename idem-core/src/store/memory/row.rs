@@ -284,7 +284,7 @@ impl Row {
         Released::Done
     }
 
-    /// The new owner token is nobody's: it fences whoever still runs.
+    /// The new owner is nobody: it fences whoever still runs.
     pub(super) fn resolve(&mut self, expected: Fence, how: Decision, now: Moment) -> Resolved {
         let fence = self.grant.fence;
         if fence != expected {

@@ -167,19 +167,6 @@ async fn those_who_wait_in_all_are_bounded(world: World) {
     assert_eq!(world.app.runs("pay"), 2);
 }
 
-/// Sends a request that is refused until a place is free: one that leaves stops watching the record
-/// a moment before its place is free.
-async fn take_a_place(call: Call) -> Answer {
-    let mut answer = call.clone().send().await;
-    for _ in 0..1_000 {
-        if answer.status != 409 {
-            break;
-        }
-        answer = call.clone().send().await;
-    }
-    answer
-}
-
 /// B13-04
 async fn a_waiter_that_leaves_makes_room(world: World) {
     let world = waiting(&world).await;
@@ -191,9 +178,10 @@ async fn a_waiter_that_leaves_makes_room(world: World) {
         for request in requests.drain(..8) {
             request.abort();
         }
-        world.store.until_under_way(StoreCall::Wait, 8).await;
-        requests.extend((0..8).map(|_| tokio::spawn(take_a_place(call.clone()))));
-        world.store.until_under_way(StoreCall::Wait, 16).await;
+        // The first one, and those that still wait.
+        world.app.until_requests(1 + 8).await;
+        assert_eq!(world.store.under_way(StoreCall::Wait), 8);
+        requests.extend(waiters(&world, &call, 8).await);
         call.clone().send().await.assert_refused(409, "in-progress");
     }
 

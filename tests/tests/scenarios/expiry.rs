@@ -13,7 +13,7 @@ scenarios![
     a_handler_that_outlives_the_ttl_keeps_its_key,
     a_released_key_is_bound_until_its_ttl,
     an_unknown_outcome_is_kept_for_a_week_though_the_ttl_is_short,
-    no_duration_is_too_long,
+    the_longest_durations_work,
 ];
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -161,13 +161,14 @@ async fn an_unknown_outcome_is_kept_for_a_week_though_the_ttl_is_short(world: Wo
 }
 
 /// B07-02
-async fn no_duration_is_too_long(world: World) {
+async fn the_longest_durations_work(world: World) {
+    let longest = Some(Duration::from_hours(36_500 * 24));
     let setup = Setup {
-        ttl: Some(Duration::MAX),
-        lease: Some(Duration::MAX),
-        wait: Some(Duration::MAX),
-        max_execution: Some(Duration::MAX),
-        store_timeout: Some(Duration::MAX),
+        ttl: longest,
+        lease: longest,
+        wait: longest,
+        max_execution: longest,
+        store_timeout: longest,
         ..Setup::default()
     };
     let world = world.again(setup).await;

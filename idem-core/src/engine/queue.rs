@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Engine, claim::backoff};
 use crate::{
@@ -59,17 +59,23 @@ impl Queue {
     /// Waits until the record may have changed.
     ///
     /// A store may say so too early, and of those who are woken only one gets the record. So each
-    /// round begins with a pause that is longer than the one before; the first has none.
+    /// round begins with a pause that is longer than the one before; the first has none, and none
+    /// is longer than the request waits.
     pub(super) async fn wait(&mut self, engine: &Engine, ticket: &Ticket, left: Duration) {
-        let lapse = later(Instant::now(), left);
+        let now = Instant::now();
+        let lapse = later(now, left);
         let until = self.until.map_or(lapse, |until| until.min(lapse));
         let pause = self.pauses.as_mut().and_then(Iterator::next);
         if self.pauses.is_none() {
             self.pauses = Some(Box::new(backoff(usize::MAX)));
         }
+        let pause_ends = pause.map(|pause| {
+            let end = now + pause.min(LONGEST_PAUSE);
+            self.until.map_or(end, |until| until.min(end))
+        });
         let changed = async {
-            if let Some(pause) = pause {
-                sleep(pause.min(LONGEST_PAUSE)).await;
+            if let Some(end) = pause_ends {
+                sleep_until(end).await;
             }
             // A store that does not return in time is left there.
             timeout_at(until, engine.0.store.changed(&ticket.id, until))

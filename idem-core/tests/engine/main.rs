@@ -601,6 +601,26 @@ async fn a_waiter_is_answered_in_time_whatever_its_store_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_waiter_that_cannot_watch_pauses_no_longer_than_it_waits() {
+    const WAIT: Duration = Duration::from_secs(1);
+    static BRIEF: Policy = Policy::new("pay").lease(LEASE).wait(WAIT);
+    // The pauses have a jitter.
+    for _ in 0..10 {
+        let world = World::new();
+        let Begun::Claimed(_running) = world.begin().await else {
+            panic!("the key is new");
+        };
+        world.store.fail(Kind::Changed, [Fault::Unreachable; 40]);
+        let begin = Instant::now();
+        let begun = world.engine.begin(world.keyed(&BRIEF, "body")).await;
+        assert!(matches!(begun, Begun::Answered(_)), "{begun:?}");
+        let waited = begin.elapsed();
+        assert!(waited >= WAIT && waited < WAIT * 11 / 10, "{waited:?}");
+        assert!(world.store.count(Call::Changed) < 10);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_what_is_taken_back() {
     let world = World::new();
     world.store.fail(Kind::Claim, [Fault::Delayed]);

@@ -13,6 +13,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 scenarios![
     second_caller_gets_409_while_first_runs,
     fifty_equal_requests_at_two_replicas_run_once,
+    fifty_streams_of_one_http_2_connection_run_once,
     a_thousand_storms_charge_once_each,
     fifty_retries_of_a_released_key_run_once,
     fifty_retries_of_a_lapsed_key_run_once,
@@ -26,7 +27,7 @@ const STORM: usize = 50;
 
 /// B01-08
 async fn second_caller_gets_409_while_first_runs(world: World) {
-    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let script = Script::new("pay").step(gated());
     let call = world.post("/charge").key("k").script(&script);
     let first = tokio::spawn(call.clone().send());
     world.app.gate("pay").arrived(1).await;
@@ -42,13 +43,14 @@ async fn second_caller_gets_409_while_first_runs(world: World) {
     assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (1, 1));
 }
 
-/// B01-01, P-01
-async fn fifty_equal_requests_at_two_replicas_run_once(world: World) {
+/// Sends equal requests at once, half of them to another replica. One of them stands at the gate
+/// `pay` until each other one is refused; gives its answer, which is then replayed.
+async fn one_of_fifty_runs(world: &World, script: &Script) -> Answer {
     let beside = world.beside(Setup::default()).await;
-    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let call = |replica: &World| replica.post("/charge").key("k").script(script);
     let mut answers = tokio::task::JoinSet::new();
-    for replica in [&world, &beside].into_iter().cycle().take(STORM) {
-        answers.spawn(replica.post("/charge").key("k").script(&script).send());
+    for replica in [world, &beside].into_iter().cycle().take(STORM) {
+        answers.spawn(call(replica).send());
     }
     for _ in 1..STORM {
         let other = answers.join_next().await.expect("49 do not run");
@@ -57,13 +59,41 @@ async fn fifty_equal_requests_at_two_replicas_run_once(world: World) {
     assert_eq!(world.app.gate("pay").arrivals(), 1);
 
     world.app.gate("pay").open();
-    let first = answers.join_next().await.expect("one runs");
-    let first = first.expect("no panic");
-    assert_eq!(first.status, 201);
-    for replica in [&world, &beside] {
-        let retry = replica.post("/charge").key("k").script(&script).send();
-        retry.await.assert_replays(&first);
+    let own = answers.join_next().await.expect("one runs");
+    let own = own.expect("no panic");
+    assert_eq!((own.status, own.replayed()), (201, false));
+    for replica in [world, &beside] {
+        call(replica).send().await.assert_replays(&own);
     }
+    own
+}
+
+fn gated() -> Step {
+    Step::default().gate("pay")
+}
+
+/// B01-01, P-01
+async fn fifty_equal_requests_at_two_replicas_run_once(world: World) {
+    let script = Script::new("pay").step(gated());
+    one_of_fifty_runs(&world, &script).await;
+    assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (1, 1));
+}
+
+/// B01-01, P-01
+async fn fifty_streams_of_one_http_2_connection_run_once(world: World) {
+    let script = Script::new("pay").step(gated());
+    let call = world.post("/charge").key("k").script(&script).http2();
+    let mut answers = tokio::task::JoinSet::new();
+    for _ in 0..STORM {
+        answers.spawn(call.clone().send());
+    }
+    for _ in 1..STORM {
+        let other = answers.join_next().await.expect("49 do not run");
+        other.expect("no panic").assert_refused(409, "in-progress");
+    }
+    world.app.gate("pay").open();
+    let own = answers.join_next().await.expect("one runs");
+    call.send().await.assert_replays(&own.expect("no panic"));
     assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (1, 1));
 }
 
@@ -149,58 +179,46 @@ fn assert_one_answer(answers: &[Answer]) {
     }
 }
 
-/// Sends equal requests at once, half of them to another replica.
-async fn storm(world: &World, call: impl Fn(&World) -> Call) -> Vec<Answer> {
-    let beside = world.beside(Setup::default()).await;
-    let replicas = [world, &beside].into_iter().cycle().take(STORM);
-    join_all(replicas.map(|replica| call(replica).send())).await
-}
-
 /// B01-01, P-01
 async fn fifty_retries_of_a_released_key_run_once(world: World) {
     let failed = Step::status(503).without_effect();
-    let script = Script::new("pay").step(failed).then(Step::default());
-    let call = |world: &World| world.post("/charge").key("k").script(&script);
-    assert_eq!(call(&world).send().await.status, 503);
+    let script = Script::new("pay").step(failed).then(gated());
+    let call = world.post("/charge").key("k").script(&script);
+    assert_eq!(call.send().await.status, 503);
 
-    assert_one_answer(&storm(&world, call).await);
+    one_of_fifty_runs(&world, &script).await;
     assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (2, 1));
 }
 
 /// B01-01, P-01
 async fn fifty_retries_of_a_lapsed_key_run_once(world: World) {
-    let script = Script::new("pay").step(Step::default().gate("first").without_effect());
-    let script = script.then(Step::default());
-    let call = |world: &World| world.post("/charge").key("k").script(&script);
-    let first = tokio::spawn(call(&world).send());
-    world.app.gate("first").arrived(1).await;
+    let late = Step::default().gate("late").without_effect();
+    let script = Script::new("pay").step(late).then(gated());
+    let call = world.post("/charge").key("k").script(&script);
+    let first = tokio::spawn(call.send());
+    world.app.gate("late").arrived(1).await;
     world.advance(Duration::from_secs(31));
 
-    let answers = storm(&world, call).await;
-    assert_one_answer(&answers);
+    let second = one_of_fifty_runs(&world, &script).await;
     assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (2, 1));
-    world.app.gate("first").open();
-    let own = answers
-        .iter()
-        .find(|answer| !answer.replayed() && answer.status == 201);
-    let first = first.await.expect("no panic");
-    first.assert_replays(own.expect("one ran"));
+    world.app.gate("late").open();
+    first.await.expect("no panic").assert_replays(&second);
 }
 
 /// B01-01, P-01
 async fn fifty_requests_after_the_expiry_run_once(world: World) {
-    let script = Script::new("pay");
-    let call = |world: &World| world.post("/charge").key("k").script(&script);
-    assert_eq!(call(&world).send().await.status, 201);
+    let script = Script::new("pay").step(Step::default()).then(gated());
+    let call = world.post("/charge").key("k").script(&script);
+    assert_eq!(call.send().await.status, 201);
     world.advance(Duration::from_hours(24));
 
-    assert_one_answer(&storm(&world, call).await);
+    one_of_fifty_runs(&world, &script).await;
     assert_eq!((world.app.runs("pay"), world.app.effects("pay")), (2, 2));
 }
 
 /// B01-01
 async fn equal_requests_under_other_keys_do_not_meet(world: World) {
-    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let script = Script::new("pay").step(gated());
     let calls = (0..STORM).map(|number| {
         let call = world
             .post("/charge")

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_tests::{Script, Setup, Step, World, scenarios};
+use idem_tests::{Script, Setup, Step, StoreCall, World, scenarios};
 
 scenarios![
     a_record_is_replayed_until_its_ttl_and_not_after,
@@ -13,6 +13,7 @@ scenarios![
     a_handler_that_outlives_the_ttl_keeps_its_key,
     a_released_key_is_bound_until_its_ttl,
     an_unknown_outcome_is_kept_for_a_week_though_the_ttl_is_short,
+    the_longest_durations_work,
 ];
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -157,4 +158,30 @@ async fn an_unknown_outcome_is_kept_for_a_week_though_the_ttl_is_short(world: Wo
     world.advance(MOMENT);
     assert_eq!(call.send().await.status, 500);
     assert_eq!(world.app.runs("pay"), 2);
+}
+
+/// B07-02
+async fn the_longest_durations_work(world: World) {
+    let longest = Some(Duration::from_hours(36_500 * 24));
+    let setup = Setup {
+        ttl: longest,
+        lease: longest,
+        wait: longest,
+        max_execution: longest,
+        store_timeout: longest,
+        ..Setup::default()
+    };
+    let world = world.again(setup).await;
+    let script = Script::new("pay").step(Step::default().gate("pay"));
+    let call = world.post("/charge").key("k").script(&script);
+    let first = tokio::spawn(call.clone().send());
+    world.app.gate("pay").arrived(1).await;
+    let waiter = tokio::spawn(call.clone().send());
+    world.store.until_under_way(StoreCall::Wait, 1).await;
+    world.app.gate("pay").open();
+    let first = first.await.expect("no panic");
+    waiter.await.expect("no panic").assert_replays(&first);
+    world.advance(Duration::from_hours(24 * 365));
+    call.send().await.assert_replays(&first);
+    assert_eq!(world.app.effects("pay"), 1);
 }

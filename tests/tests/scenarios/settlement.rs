@@ -40,6 +40,14 @@ enum Fate {
 }
 
 impl Fate {
+    /// The call that settles it.
+    fn settled_by(self) -> StoreCall {
+        match self {
+            Self::Kept | Self::Done => StoreCall::Complete,
+            Self::Bound | Self::Free | Self::Unknown => StoreCall::Release,
+        }
+    }
+
     fn state(self) -> Option<State> {
         match self {
             Self::Kept | Self::Done => Some(State::Completed),
@@ -55,7 +63,9 @@ async fn assert_fate(world: &World, path: &str, name: &str, step: Step, fate: Fa
     let line = format!("{path} {name}");
     let script = Script::new(&line).step(step).then(Step::default());
     let call = world.post(path).key(name.replace(' ', "-"));
+    let settled = world.store.done(fate.settled_by());
     let first = call.clone().script(&script).try_send().await;
+    world.store.until_done(fate.settled_by(), settled + 1).await;
 
     let record = world.record(&format!("POST {path}"), &name.replace(' ', "-"));
     let summary = world.store.inspect(&record).await.expect("it is there");

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use idem_tests::{Answer, Call, Script, Setup, Step, StoreCall, World, scenarios, script::Body};
+use idem_tests::{
+    Answer, Call, Script, Setup, Step, StoreCall, World, scenarios,
+    script::{Body, Crash},
+};
 use tokio::task::JoinHandle;
 
 scenarios![
@@ -13,11 +16,14 @@ scenarios![
     a_waiter_that_leaves_makes_room,
     a_waiter_that_runs_makes_room,
     after_a_release_one_waiter_runs_and_the_others_wait_for_it,
+    after_a_panic_one_waiter_runs_and_the_others_wait_for_it,
+    after_the_key_is_forgotten_one_waiter_runs_and_the_others_wait_for_it,
     after_a_lapse_one_waiter_runs_and_the_others_wait_for_it,
     a_waiter_is_refused_at_its_deadline,
     the_handlers_wait_wins_over_the_engines,
     another_request_is_refused_without_waiting,
     waiters_are_told_that_the_answer_was_not_kept,
+    waiters_are_told_that_the_outcome_is_unknown,
     waiters_for_a_key_that_must_not_run_again_are_told_so,
     a_waiter_goes_on_when_the_record_cannot_be_watched,
 ];
@@ -161,19 +167,6 @@ async fn those_who_wait_in_all_are_bounded(world: World) {
     assert_eq!(world.app.runs("pay"), 2);
 }
 
-/// Sends a request that is refused until a place is free: one that leaves stops watching the record
-/// a moment before its place is free.
-async fn take_a_place(call: Call) -> Answer {
-    let mut answer = call.clone().send().await;
-    for _ in 0..1_000 {
-        if answer.status != 409 {
-            break;
-        }
-        answer = call.clone().send().await;
-    }
-    answer
-}
-
 /// B13-04
 async fn a_waiter_that_leaves_makes_room(world: World) {
     let world = waiting(&world).await;
@@ -185,9 +178,10 @@ async fn a_waiter_that_leaves_makes_room(world: World) {
         for request in requests.drain(..8) {
             request.abort();
         }
-        world.store.until_under_way(StoreCall::Wait, 8).await;
-        requests.extend((0..8).map(|_| tokio::spawn(take_a_place(call.clone()))));
-        world.store.until_under_way(StoreCall::Wait, 16).await;
+        // The first one, and those that still wait.
+        world.app.until_requests(1 + 8).await;
+        assert_eq!(world.store.under_way(StoreCall::Wait), 8);
+        requests.extend(waiters(&world, &call, 8).await);
         call.clone().send().await.assert_refused(409, "in-progress");
     }
 
@@ -257,11 +251,31 @@ async fn one_of_sixteen_runs(world: &World, first_step: Step, end: impl AsyncFnO
     assert_eq!(world.app.runs("pay"), 2);
 }
 
+async fn open(world: &World) {
+    world.app.gate("first").open();
+}
+
 /// B13-04
 async fn after_a_release_one_waiter_runs_and_the_others_wait_for_it(world: World) {
     let world = waiting(&world).await;
-    let open = async |world: &World| world.app.gate("first").open();
     one_of_sixteen_runs(&world, Step::status(503), open).await;
+}
+
+/// B13-04, P-12
+async fn after_a_panic_one_waiter_runs_and_the_others_wait_for_it(world: World) {
+    let setup = Setup {
+        wait: Some(LONG),
+        catch_panic: true,
+        ..Setup::default()
+    };
+    let world = world.again(setup).await;
+    one_of_sixteen_runs(&world, Step::crash(Crash::AfterEffect), open).await;
+}
+
+/// B13-04
+async fn after_the_key_is_forgotten_one_waiter_runs_and_the_others_wait_for_it(world: World) {
+    let world = waiting(&world).await;
+    one_of_sixteen_runs(&world, Step::status(409).outcome("forget"), open).await;
 }
 
 /// B13-04
@@ -356,6 +370,22 @@ async fn waiters_are_told_that_the_answer_was_not_kept(world: World) {
         answer.assert_refused(409, "response-unavailable");
     }
     assert_eq!(first.await.expect("no panic").body.len(), 300 * 1024);
+    assert_eq!(world.app.runs("pay"), 1);
+}
+
+/// B13-04
+async fn waiters_are_told_that_the_outcome_is_unknown(world: World) {
+    let world = waiting(&world).await;
+    let unknown = Step::status(500).outcome("unknown");
+    let script = Script::new("pay").step(unknown.gate("first"));
+    let call = world.post("/charge").key("k").script(&script);
+    let first = first(&world, &call).await;
+    let waiters = waiters(&world, &call, 2).await;
+    world.app.gate("first").open();
+    for answer in answers(waiters).await {
+        answer.assert_refused(409, "outcome-unknown");
+    }
+    assert_eq!(first.await.expect("no panic").status, 500);
     assert_eq!(world.app.runs("pay"), 1);
 }
 

@@ -1,30 +1,26 @@
 //! A payment service on axum with the embedded store: repeat a request as often as you like, it is
 //! paid once.
 //!
-//! `cargo run --example payments-axum`; `ADDR`, `LEASE` and `TTL` come from the environment.
+//! `cargo run --example payments-axum`; `ADDR`, `DRAIN`, `LEASE` and `TTL` come from the
+//! environment.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "prints the lines to try")]
 
 mod auth;
 mod payments;
+mod shutdown;
 mod transfers;
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, process};
 
 use axum::{Router, middleware, routing};
 use idem_axum::{Idempotency, MemoryStore};
 use idem_examples::{ledger::Ledger, settings::Settings};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
+use shutdown::Signals;
+use tokio::net::TcpListener;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
-
-/// How long a shutdown waits for handlers that run.
-const DRAIN: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -42,23 +38,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     let transfers = transfers::engine(store, &settings)?;
 
+    let signals = Signals::catch()?;
     let listener = TcpListener::bind(settings.addr).await?;
     let addr = listener.local_addr()?;
     println!("{}", lines_to_try(&addr.to_string()));
 
-    let stopping = stop_signal()?;
-    let mut stopped = stopping.clone();
-    let server = axum::serve(
-        listener,
-        app(Ledger::default(), &payments, transfers.clone()),
-    )
-    .with_graceful_shutdown(async move {
-        // The sender never goes away before it has sent.
-        let _ = stopped.wait_for(|stop| *stop).await;
-    });
-    // New keyed requests are refused while those that run come to their end.
-    let (result, ()) = tokio::join!(server, drain(stopping, [payments, transfers]));
-    result?;
+    let app = app(Ledger::default(), &payments, transfers.clone());
+    let engines = [payments, transfers];
+    let left = shutdown::serve(listener, app, engines, signals, settings.drain).await?;
+    if left > 0 {
+        // Returning would wait for a handler that blocks its thread.
+        process::exit(shutdown::ATTEMPTS_LEFT);
+    }
     Ok(())
 }
 
@@ -78,30 +69,6 @@ fn app(ledger: Ledger, payments: &Idempotency, transfers: Idempotency) -> Router
         .layer(payments.clone())
         .layer(middleware::from_fn(auth::authenticate))
         .layer(CatchPanicLayer::new())
-}
-
-/// Turns true at Ctrl-C or SIGTERM.
-fn stop_signal() -> std::io::Result<watch::Receiver<bool>> {
-    let (stop, stopping) = watch::channel(false);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        tracing::info!("shutting down");
-        stop.send_replace(true);
-    });
-    Ok(stopping)
-}
-
-async fn drain(mut stopping: watch::Receiver<bool>, engines: [Idempotency; 2]) {
-    let _ = stopping.wait_for(|stop| *stop).await;
-    for idem in engines {
-        let drained = idem.drain(DRAIN).await;
-        tracing::info!(finished = drained.finished, left = drained.left, "drained");
-    }
 }
 
 fn lines_to_try(addr: &str) -> String {

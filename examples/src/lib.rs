@@ -5,3 +5,8 @@
 pub mod ledger;
 pub mod settings;
 pub mod transfer;
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

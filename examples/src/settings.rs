@@ -7,6 +7,8 @@ use std::{env, fmt, net::SocketAddr, str::FromStr, time::Duration};
 pub struct Settings {
     /// Where to listen: `ADDR`, `127.0.0.1:3000` by default.
     pub addr: SocketAddr,
+    /// How long a shutdown waits for what runs: `DRAIN`, such as `30s`; 10 seconds by default.
+    pub drain: Duration,
     /// How long a claim lives unrenewed: `LEASE`, such as `2s`; 30 seconds by default.
     pub lease: Duration,
     /// How long an outcome is kept: `TTL`, such as `15m`; 24 hours by default.
@@ -22,6 +24,7 @@ impl Settings {
         Ok(Self {
             addr: read("ADDR", "an address such as 127.0.0.1:3000")?
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 3000))),
+            drain: duration("DRAIN")?.unwrap_or(Duration::from_secs(10)),
             lease: duration("LEASE")?.unwrap_or(Duration::from_secs(30)),
             ttl: duration("TTL")?.unwrap_or(Duration::from_hours(24)),
         })

@@ -10,26 +10,37 @@ use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
-    time::Duration,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
 };
+
+/// Longer than anything takes that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The example, on a port of its own; ended when dropped.
 struct Service {
     process: Child,
     addr: String,
+    /// What it logs, line by line; closed when it ends.
+    log: Receiver<String>,
     /// Open as long as the process writes to it.
     _stdout: BufReader<ChildStdout>,
 }
 
 impl Service {
     fn start(environment: &[(&str, &str)]) -> Self {
-        let mut process = Command::new(example("payments-axum"))
-            .env("ADDR", "127.0.0.1:0")
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+        let mut process = command(environment)
             .spawn()
             .expect("the example is built with the tests of its package");
+        let stderr = process.stderr.take().expect("it is piped");
+        let (say, log) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                // Nobody listens to a service that was dropped.
+                let _ = say.send(line);
+            }
+        });
         let stdout = process.stdout.take().expect("it is piped");
         let mut stdout = BufReader::new(stdout);
         let mut first = String::new();
@@ -41,6 +52,7 @@ impl Service {
         Self {
             process,
             addr,
+            log,
             _stdout: stdout,
         }
     }
@@ -66,7 +78,32 @@ impl Service {
         assert!(sent.success());
     }
 
-    fn wait(&mut self) -> ExitStatus {
+    /// Waits for the next line of the log with these words.
+    fn log(&self, words: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let line = self
+                .log
+                .recv_timeout(until.saturating_duration_since(Instant::now()));
+            match line {
+                Ok(line) if line.contains(words) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("`{words}` is not in the log: {error}"),
+            }
+        }
+    }
+
+    /// Waits until it ends by itself.
+    fn end(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.log.recv_timeout(left) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it still runs"),
+            }
+        }
         self.process.wait().expect("it was started")
     }
 }
@@ -76,6 +113,19 @@ impl Drop for Service {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The example, on a port that is free.
+fn command(environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(example("payments-axum"));
+    command
+        .env("ADDR", "127.0.0.1:0")
+        .env("NO_COLOR", "1")
+        .env("RUST_LOG", "info")
+        .envs(environment.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
 }
 
 fn example(name: &str) -> PathBuf {

@@ -49,6 +49,11 @@ fn normalise(output: &str, ids: &mut Vec<String>) -> String {
             let end = line[at + 11..].find('"').expect("a closed string") + at + 11;
             line.replace_range(at + 11..end, "<time>");
         }
+        // The fields of a problem come in another order if a crate of the build wants
+        // `serde_json/preserve_order`.
+        if let Ok(json) = serde_json::from_str::<serde_json::Value>(&line) {
+            line = json.to_string();
+        }
         lines.push(line);
     }
     lines.join("\n").trim_end().to_owned()

@@ -1,36 +1,195 @@
-//! Ctrl-C and SIGTERM: what runs comes to its end, and the process ends cleanly.
+//! Ctrl-C and SIGTERM: what runs comes to its end within a limit, and the process ends.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+};
 
 use futures_util::future::{Either, select};
+use reqwest::{Error, Response};
 
-use super::Service;
+use super::{PATIENCE, Service};
 
 const PAY: &str = r#"{"amount": 1200, "currency": "EUR", "card": "ok"}"#;
+const TRANSFER: &str = r#"{"amount": "100.00", "currency": "USD"}"#;
+
+/// A payment that has begun; its client is attached until this is dropped.
+async fn running(
+    service: &Service,
+    path: &str,
+) -> impl Future<Output = Result<Response, Error>> + use<> {
+    let send = || Box::pin(service.post(path, "k", PAY).send());
+    // Of two equal requests one runs, which the other is told at once.
+    let (first, running) = match select(send(), send()).await {
+        Either::Left((answer, other)) | Either::Right((answer, other)) => (answer, other),
+    };
+    assert_eq!(first.expect("an answer").status(), 409);
+    running
+}
+
+/// A request on a connection that has served another, and whose handler waits for the body.
+struct Halfway {
+    connection: BufReader<TcpStream>,
+    body: &'static str,
+}
+
+impl Halfway {
+    fn send(service: &Service, path: &str, headers: &str, body: &'static str) -> Self {
+        let connection = TcpStream::connect(&service.addr).expect("it listens");
+        connection
+            .set_read_timeout(Some(PATIENCE))
+            .expect("it is longer than zero");
+        let mut connection = BufReader::new(connection);
+        let to = format!("host: {}\r\nauthorization: Bearer ada", service.addr);
+        let list = format!("GET /v1/payments HTTP/1.1\r\n{to}\r\n\r\n");
+        write(&mut connection, &list);
+        let mut answer = head(&mut connection);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        connection
+            .read_exact(&mut [0; 2])
+            .expect("an empty list of payments");
+
+        let post = format!(
+            "POST {path} HTTP/1.1\r\n{to}\r\n{headers}content-type: application/json\r\n\
+             content-length: {}\r\nexpect: 100-continue\r\n\r\n",
+            body.len()
+        );
+        write(&mut connection, &post);
+        // Said when somebody reads the body.
+        answer = head(&mut connection);
+        assert!(answer.starts_with("HTTP/1.1 100 "), "{answer}");
+        Self { connection, body }
+    }
+
+    /// Sends the body; the answer is the last one on this connection.
+    fn finish(mut self) -> String {
+        write(&mut self.connection, self.body);
+        let mut answer = String::new();
+        self.connection
+            .read_to_string(&mut answer)
+            .expect("an answer and the end of the connection");
+        answer
+    }
+}
+
+fn write(connection: &mut BufReader<TcpStream>, text: &str) {
+    let sent = connection.get_mut().write_all(text.as_bytes());
+    sent.expect("an open connection");
+}
+
+fn head(connection: &mut BufReader<TcpStream>) -> String {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let read = connection.read_line(&mut head).expect("an answer");
+        assert_ne!(read, 0, "closed after {head:?}");
+    }
+    head
+}
 
 #[tokio::test]
 async fn a_request_that_runs_is_answered_before_the_process_ends() {
     for signal in ["INT", "TERM"] {
         let mut service = Service::start(&[]);
-        let send = || Box::pin(service.post("/v1/payments?slow=1s", "k", PAY).send());
-        // Of two equal requests one runs, which the other is told at once.
-        let (first, running) = match select(send(), send()).await {
-            Either::Left((answer, other)) | Either::Right((answer, other)) => (answer, other),
-        };
-        assert_eq!(first.expect("an answer").status(), 409, "{signal}");
+        let running = running(&service, "/v1/payments?slow=1s").await;
         service.signal(signal);
         let answer = running.await.expect("an answer");
         assert_eq!(answer.status(), 201, "{signal}");
-        assert!(service.wait().success(), "{signal}");
+        assert_eq!(service.end().code(), Some(0), "{signal}");
     }
+}
+
+#[tokio::test]
+async fn a_payment_whose_client_is_gone_is_still_made() {
+    let mut service = Service::start(&[]);
+    drop(running(&service, "/v1/payments?slow=2s").await);
+    service.signal("TERM");
+    let drained = service.log("engine=\"payments\"");
+    assert!(drained.contains("finished=1 left=0"), "{drained}");
+    assert_eq!(service.end().code(), Some(0));
+}
+
+#[tokio::test]
+async fn the_process_ends_at_its_limit_with_a_client_attached() {
+    for signal in ["INT", "TERM"] {
+        let mut service = Service::start(&[("DRAIN", "200ms")]);
+        let _running = running(&service, "/v1/payments?slow=60s").await;
+        service.signal(signal);
+        let left = service.log("attempts are left");
+        assert!(left.contains("left=1"), "{signal}: {left}");
+        assert_eq!(service.end().code(), Some(2), "{signal}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_the_process_at_once() {
+    for (first, second) in [("TERM", "INT"), ("INT", "TERM"), ("TERM", "TERM")] {
+        let mut service = Service::start(&[("DRAIN", "10m")]);
+        let _running = running(&service, "/v1/payments?slow=10m").await;
+        service.signal(first);
+        service.log("shutting down");
+        service.signal(second);
+        assert_eq!(service.end().code(), Some(2), "{first} {second}");
+    }
+}
+
+#[tokio::test]
+async fn new_keyed_requests_are_refused_by_both_engines_during_the_drain() {
+    let service = Service::start(&[("DRAIN", "10m")]);
+    let _running = running(&service, "/v1/payments?slow=10m").await;
+    let key = "idempotency-key: new\r\n";
+    let payment = Halfway::send(&service, "/v1/payments", key, PAY);
+    let transfer = Halfway::send(&service, "/api/v1/transfer/command/create", key, TRANSFER);
+    service.signal("TERM");
+    service.log("shutting down");
+
+    let answer = payment.finish();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains(r#""code":"shutting-down""#), "{answer}");
+    let answer = transfer.finish();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains(r#""code":"T1503""#), "{answer}");
+}
+
+#[test]
+fn a_request_without_a_key_is_answered_before_the_process_ends() {
+    let mut service = Service::start(&[]);
+    let payment = Halfway::send(&service, "/v1/payments?slow=2s", "", PAY);
+    service.signal("TERM");
+    service.log("shutting down");
+    let answer = payment.finish();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    assert_eq!(service.end().code(), Some(0));
+}
+
+#[test]
+fn a_client_that_stalls_does_not_keep_the_process() {
+    let mut service = Service::start(&[("DRAIN", "200ms")]);
+    let _stalled = Halfway::send(&service, "/v1/payments", "", PAY);
+    service.signal("TERM");
+    // No attempt was left.
+    assert_eq!(service.end().code(), Some(0));
 }
 
 #[test]
 fn a_setting_that_is_wrong_is_named() {
-    for (name, value) in [("ADDR", "nowhere"), ("LEASE", "2 parsecs"), ("TTL", "0s")] {
-        let output = std::process::Command::new(super::example("payments-axum"))
-            .env("ADDR", "127.0.0.1:0")
-            .env(name, value)
-            .output()
+    for (name, value) in [
+        ("ADDR", "nowhere"),
+        ("DRAIN", "soon"),
+        ("LEASE", "2 parsecs"),
+        ("TTL", "0s"),
+    ] {
+        let mut process = super::command(&[(name, value)])
+            .spawn()
             .expect("the example is built with the tests of its package");
+        let mut listening = String::new();
+        let stdout = process.stdout.take().expect("it is piped");
+        BufReader::new(stdout)
+            .read_line(&mut listening)
+            .expect("text");
+        if !listening.is_empty() {
+            let _ = process.kill();
+        }
+        let output = process.wait_with_output().expect("it was started");
         let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
         assert!(
             !output.status.success() && said.contains(&name.to_lowercase()),

@@ -96,9 +96,10 @@ const CASES: [Case; 6] = [
         keys: Keys::None,
         goal: 1.0,
     },
+    // The same handler in a router that has the layer: what any layer of the framework costs.
     Case {
-        name: "plain handler, once more",
-        path: "/plain",
+        name: "plain handler in the layer",
+        path: "/layered",
         keys: Keys::None,
         goal: 1.0,
     },
@@ -177,6 +178,7 @@ fn serve(idem: Idempotency) -> Server {
                     .join(fs::read_link("/proc/thread-self").unwrap_or_default()),
             });
             let protected = Router::new()
+                .route("/layered", post(plain))
                 .route("/annotated", post(annotated))
                 .route("/brief", post(brief))
                 .layer(idem);

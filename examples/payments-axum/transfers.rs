@@ -4,12 +4,8 @@
 //! Its clients sign each attempt with a fresh `X-Nonce` and `X-Timestamp`. These are no part of
 //! what a key stands for, so a retry is a retry.
 
-use axum::{
-    Json, Router,
-    http::{HeaderMap, StatusCode, header::RETRY_AFTER},
-    routing,
-};
-use idem_axum::{ConfigError, Idempotency, Rejection, idempotent, store::Store};
+use axum::{Json, Router, http::StatusCode, routing};
+use idem_axum::{ConfigError, Idempotency, idempotent, store::Store};
 use idem_examples::{
     settings::Settings,
     transfer::{Envelope, NewTransfer, Transfer},
@@ -26,7 +22,7 @@ pub(crate) fn engine(store: impl Store, settings: &Settings) -> Result<Idempoten
         .lease(settings.lease)
         .ttl(settings.ttl)
         .max_key_len(MAX_KEY_LEN)
-        .reject_with(|rejection, _| refusal(rejection))
+        .reject_with(|rejection, _| Json(Envelope::refusal(rejection)))
         .build()
 }
 
@@ -44,16 +40,4 @@ async fn create(Json(new): Json<NewTransfer>) -> (StatusCode, Json<Envelope<Tran
         currency: new.currency,
     };
     (StatusCode::CREATED, Json(Envelope::success(transfer)))
-}
-
-/// A refusal in the gateway's envelope. Its status and `Retry-After` stay: by them a client tells
-/// what it may repeat.
-fn refusal(rejection: &Rejection) -> (StatusCode, HeaderMap, Json<Envelope<()>>) {
-    let status =
-        StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut headers = HeaderMap::new();
-    if let Some(seconds) = rejection.retry_after() {
-        headers.insert(RETRY_AFTER, seconds.into());
-    }
-    (status, headers, Json(Envelope::refusal(rejection)))
 }

@@ -248,7 +248,7 @@ impl Engine {
         } = admitted;
         let settings = &self.0.settings;
         let ticket = Arc::new(Ticket {
-            id: StorageKey::derive(&settings.namespace, &caller, &operation, &key),
+            id: StorageKey::derive(&settings.namespace, &caller, operation.exact(), &key),
             owner: Owner::random(),
             fingerprint,
             namespace: Arc::clone(&settings.namespace),

@@ -23,7 +23,7 @@ pub(crate) use self::{
 use crate::{
     fingerprint::Fingerprint,
     key::{IdempotencyKey, StorageKey},
-    observe::Operation,
+    observe::{Name, Operation},
     policy::{Effective, OnLapse},
     scope::Caller,
     store::{Audit, ClaimRequest, Grant, LeaseRef, Owner, Takeover},
@@ -36,7 +36,7 @@ pub(crate) struct Ticket {
     pub(crate) owner: Owner,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) namespace: Arc<str>,
-    pub(crate) operation: Box<str>,
+    pub(crate) operation: Name,
     pub(crate) caller: Caller,
     pub(crate) key: IdempotencyKey,
     pub(crate) policy: Effective,
@@ -44,7 +44,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     pub(crate) fn operation(&self) -> Operation<'_> {
-        Operation::Named(&self.operation)
+        self.operation.shown()
     }
 
     pub(crate) fn claim(&self) -> ClaimRequest<'_> {
@@ -77,7 +77,7 @@ impl Ticket {
     fn audit(&self) -> Audit<'_> {
         Audit {
             namespace: &self.namespace,
-            operation: &self.operation,
+            operation: self.operation.exact(),
             caller: &self.caller,
             key: &self.key,
         }

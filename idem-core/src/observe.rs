@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{decide::Settlement, error::StoreError, key::StorageKey};
+use crate::{decide::Settlement, error::StoreError, key::StorageKey, request::in_words};
 
 /// Hears every event of an engine, beside the log and the counts, which always do.
 ///
@@ -67,12 +67,48 @@ pub enum Operation<'a> {
     },
 }
 
+/// A method that a client made up is shown as `OTHER`: labels must not grow without end.
 impl fmt::Display for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(name) => f.write_str(name),
-            Self::Route { method, route } => write!(f, "{method} {route}"),
+            Self::Route { method, route } => write!(f, "{} {route}", in_words(method)),
         }
+    }
+}
+
+/// The name of an operation, as it is in the storage key and as it is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Name {
+    exact: Box<str>,
+    /// Where it is not the exact one.
+    shown: Option<Box<str>>,
+}
+
+impl Name {
+    pub(crate) fn of(operation: Operation<'_>) -> Self {
+        match operation {
+            Operation::Named(name) => Self {
+                exact: name.into(),
+                shown: None,
+            },
+            Operation::Route { method, route } => {
+                let differs = in_words(method) != method;
+                Self {
+                    exact: format!("{method} {route}").into(),
+                    shown: differs.then(|| operation.to_string().into()),
+                }
+            }
+        }
+    }
+
+    /// As it is part of the storage key.
+    pub(crate) fn exact(&self) -> &str {
+        &self.exact
+    }
+
+    pub(crate) fn shown(&self) -> Operation<'_> {
+        Operation::Named(self.shown.as_deref().unwrap_or(&self.exact))
     }
 }
 
@@ -374,6 +410,17 @@ mod tests {
         observers.tell(operation, None, EventKind::Unprotected);
         observers.tell(operation, None, EventKind::Detached);
         observers.tell(operation, None, EventKind::Detached);
+        let made_up = Operation::Route {
+            method: "X17",
+            route: "/pay",
+        };
+        let name = Name::of(made_up);
+        assert_eq!(
+            (name.exact(), name.shown().to_string().as_str()),
+            ("X17 /pay", "OTHER /pay")
+        );
+        assert_eq!(Name::of(operation).shown().to_string(), "POST /pay");
+
         let expected = Counts {
             unprotected: 1,
             detached: 2,

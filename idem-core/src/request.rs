@@ -1,6 +1,6 @@
 //! The neutral request: what the protocol needs to know of it, borrowed from the framework.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 /// The parts of a request that its fingerprint covers, apart from the body.
 ///
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 ///     .with_content_type(b"Application/JSON; charset=utf-8");
 /// assert_eq!(head.media_type(), "application/json");
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     /// The method, as it was received.
     pub method: &'a str,
@@ -64,6 +64,25 @@ impl<'a> RequestHead<'a> {
             Ok(text) if !essence.iter().any(u8::is_ascii_uppercase) => Cow::Borrowed(text),
             _ => Cow::Owned(String::from_utf8_lossy(essence).to_ascii_lowercase()),
         }
+    }
+}
+
+/// Shows the method only: paths and queries name customers.
+impl fmt::Debug for RequestHead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RequestHead({})", self.method)
+    }
+}
+
+/// The method as it may stand in a label: a client can make up methods without end.
+pub(crate) fn in_words(method: &str) -> &str {
+    const KNOWN: [&str; 10] = [
+        "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE",
+    ];
+    if KNOWN.contains(&method) {
+        method
+    } else {
+        "OTHER"
     }
 }
 

@@ -6,7 +6,7 @@ use super::Engine;
 use crate::{
     error::NotConfigured,
     key::{IdempotencyKey, KeyRules},
-    observe::{EventKind, Operation},
+    observe::{EventKind, Name, Operation},
     policy::Policy,
     record::Record,
     rejection::Rejection,
@@ -30,13 +30,13 @@ pub enum Admission {
 pub struct Admitted {
     pub(super) policy: &'static Policy,
     pub(super) key: IdempotencyKey,
-    pub(super) operation: Box<str>,
+    pub(super) operation: Name,
 }
 
 impl Admitted {
     /// The operation, for events.
     pub fn operation(&self) -> Operation<'_> {
-        Operation::Named(&self.operation)
+        self.operation.shown()
     }
 }
 
@@ -91,7 +91,7 @@ impl Engine {
             Ok(Some(key)) => Admission::Keyed(Admitted {
                 policy,
                 key,
-                operation: operation.to_string().into(),
+                operation: Name::of(operation),
             }),
         }
     }

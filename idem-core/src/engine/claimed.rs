@@ -139,19 +139,19 @@ impl Engine {
     /// Lets an execution go on without its client.
     fn detach<R: Send + 'static>(
         &self,
-        ticket: &Ticket,
+        ticket: &Arc<Ticket>,
         execution: impl Future<Output = Result<Reply<R>, Panic>> + Send + 'static,
         span: Span,
     ) {
         self.tell(ticket, EventKind::Detached);
         let live = Arc::clone(&self.0.live);
-        let operation = ticket.operation.clone();
-        let record = ticket.id;
+        let detached = Arc::clone(ticket);
         let task = async move {
             tokio::select! {
                 // What is left of it at the end of a shutdown lapses with its lease.
                 () = live.reached(Phase::Aborting) => {}
                 ended = execution => if ended.is_err() {
+                    let (operation, record) = (detached.operation(), detached.id);
                     tracing::error!(%operation, %record, "handler panicked after its client had left");
                 }
             }

@@ -40,6 +40,20 @@ pub fn lines_with(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// The lines so far that contain `text` and are of level error, panics included.
+pub fn errors_with(text: &str) -> Vec<String> {
+    let mut errors = lines_with(text);
+    errors.retain(|line| line.contains(" ERROR "));
+    errors
+}
+
+/// The panics so far whose message contains `text`.
+pub fn panics_with(text: &str) -> Vec<String> {
+    let mut panics = errors_with(text);
+    panics.retain(|line| line.contains(" panic: "));
+    panics
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Sink;
 

@@ -1,12 +1,9 @@
-//! Work that is cut short: clients that leave and handlers that panic.
+//! Clients that leave: what has begun is finished and recorded, and what has not is taken back.
 
 use std::{env, time::Duration};
 
 use futures_util::{StreamExt, future::join_all, stream};
-use idem_tests::{
-    Call, Script, Setup, Step, StoreCall, World, logs, scenarios,
-    script::{Body, Crash},
-};
+use idem_tests::{Call, Script, Setup, Step, StoreCall, World, logs, scenarios, script::Body};
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 scenarios![
@@ -24,10 +21,6 @@ scenarios![
     a_client_that_pipelines_and_leaves_is_charged_once_each,
     an_unprotected_handler_ends_with_its_client,
     a_thousand_clients_vanish_and_nothing_is_left_of_them,
-    a_panic_is_answered_as_the_application_has_it,
-    a_panic_closes_the_connection_and_no_other,
-    a_panic_is_logged_once,
-    a_panic_without_a_client_is_logged_once_and_releases_the_key,
 ];
 
 /// A handler that stands at the gate `begun`.
@@ -370,7 +363,7 @@ async fn a_thousand_clients_vanish_and_nothing_is_left_of_them(world: World) {
     // In the requests, in the tasks that go on without one, and by the keeper of the leases.
     let records = keys.iter().map(|key| world.record("POST /charge", key));
     let records: Vec<String> = records.map(|record| record.to_string()).collect();
-    let mut errors = logs::lines_with(" ERROR ");
+    let mut errors = logs::errors_with("");
     errors.retain(|line| records.iter().any(|record| line.contains(record)));
     let requests = world.logs().into_iter();
     errors.extend(requests.filter(|line| line.contains(" ERROR ")));
@@ -404,133 +397,4 @@ async fn retry(call: Call) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("in progress for ever");
-}
-
-/// The panics with this message.
-fn panics(message: &str) -> Vec<String> {
-    let lines = logs::lines_with(message).into_iter();
-    lines.filter(|line| line.contains(" panic: ")).collect()
-}
-
-const CRASHES: [Crash; 3] = [Crash::AtOnce, Crash::AfterEffect, Crash::InDrop];
-
-/// Sends a request whose handler has panicked once; its key must be good for it and nothing else.
-async fn assert_runs_again(world: &World, crash: Crash, call: Call) {
-    let line = format!("{crash:?}");
-    let other = call.clone().script(&Script::new("other")).send().await;
-    other.assert_refused(409, "key-reused");
-    let second = call.clone().send().await;
-    assert_eq!((second.status, second.replayed()), (201, false), "{line}");
-    call.send().await.assert_replays(&second);
-    let effects = if crash == Crash::AtOnce { 1 } else { 2 };
-    assert_eq!(
-        (world.app.runs(&line), world.app.effects(&line)),
-        (2, effects),
-        "{line}"
-    );
-}
-
-/// B03-05, P-12
-async fn a_panic_is_answered_as_the_application_has_it(world: World) {
-    let world = world
-        .again(Setup {
-            catch_panic: true,
-            ..Setup::default()
-        })
-        .await;
-    for crash in CRASHES {
-        let line = format!("{crash:?}");
-        let script = Script::new(&line)
-            .step(Step::crash(crash))
-            .then(Step::default());
-        let call = world.post("/charge").key(&line).script(&script);
-        let first = call.clone().send().await;
-        assert_eq!((first.status, first.replayed()), (500, false));
-        assert_runs_again(&world, crash, call).await;
-    }
-}
-
-/// B03-05, P-12
-async fn a_panic_closes_the_connection_and_no_other(world: World) {
-    let script = Script::new("other request").step(gated());
-    let other = world.post("/charge").key("other").script(&script);
-    let other = tokio::spawn(other.send());
-    world.app.gate("begun").arrived(1).await;
-    for crash in CRASHES {
-        let line = format!("{crash:?}");
-        let script = Script::new(&line)
-            .step(Step::crash(crash))
-            .then(Step::default());
-        let call = world.post("/charge").key(&line).script(&script);
-        let mut connection = world.connect().await;
-        connection.send(&call).await;
-        assert!(connection.answer().await.is_none());
-        assert_runs_again(&world, crash, call).await;
-    }
-    world.app.gate("begun").open();
-    assert_eq!(other.await.expect("no panic").status, 201);
-}
-
-/// B03-05
-async fn a_panic_is_logged_once(world: World) {
-    let world = world
-        .again(Setup {
-            catch_panic: true,
-            ..Setup::default()
-        })
-        .await;
-    for crash in CRASHES {
-        let line = format!("logged once {crash:?}");
-        let key = line.replace(' ', "-");
-        let script = Script::new(&line).step(Step::crash(crash));
-        let call = world.post("/charge").key(&key).script(&script);
-        assert_eq!(call.send().await.status, 500);
-
-        // By the panic itself and by the layer that answers it, and not by us.
-        let message = format!("the script of {line} says so");
-        assert_eq!(
-            (panics(&message).len(), logs::lines_with(&message).len()),
-            (1, 2)
-        );
-        let record = world.record("POST /charge", &key).to_string();
-        let ours = logs::lines_with(&record);
-        assert!(!ours.is_empty() && !ours.iter().any(|line| line.contains(" ERROR ")));
-    }
-}
-
-/// B03-05
-async fn a_panic_without_a_client_is_logged_once_and_releases_the_key(world: World) {
-    for crash in [Crash::AfterEffect, Crash::InDrop] {
-        let world = world.again(Setup::default()).await;
-        let line = format!("left alone {crash:?}");
-        let key = line.replace(' ', "-");
-        let script = Script::new(&line).step(Step::crash(crash).gate("begun"));
-        let script = script.then(Step::default());
-        let call = world.post("/charge").key(&key).script(&script);
-        let mut connection = world.connect().await;
-        connection.send(&call).await;
-        world.app.gate("begun").arrived(1).await;
-        drop(connection);
-        world.until(|counts| counts.detached == 1).await;
-        world.app.gate("begun").open();
-        world.store.until_done(StoreCall::Release, 1).await;
-
-        let second = call.send().await;
-        assert_eq!((second.status, second.replayed()), (201, false));
-        // The end of a task without a client has no signal but what it says.
-        let record = world.record("POST /charge", &key).to_string();
-        world.until(|_| errors(&record) > 0).await;
-        let message = format!("the script of {line} says so");
-        assert_eq!(
-            (panics(&message).len(), logs::lines_with(&message).len()),
-            (1, 1)
-        );
-        assert_eq!(errors(&record), 1);
-    }
-}
-
-/// How many lines of level error there are about a record.
-fn errors(record: &str) -> usize {
-    let lines = logs::lines_with(record);
-    lines.iter().filter(|line| line.contains(" ERROR ")).count()
 }

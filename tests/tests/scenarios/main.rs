@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod attempts;
 mod body;
 mod concurrency;
 mod expiry;
@@ -12,6 +13,7 @@ mod keys;
 mod layers;
 mod limits;
 mod methods;
+mod panics;
 mod privacy;
 mod refusals;
 mod scope;

@@ -322,26 +322,21 @@ async fn an_unreadable_record_is_refused_and_left_alone(world: World) {
         ("with a value that is none", change(name + 8, b'\n')),
         ("truncated", sound[..name + 4].to_vec()),
     ];
+    let errors = || logs::errors_with(&record.to_string()).len();
     for (what, bytes) in damaged {
         let bytes = Bytes::from(bytes);
         swap(&bytes);
-        let before = errors(&record.to_string());
+        let before = errors();
         call.clone()
             .send()
             .await
             .assert_refused(500, "record-unreadable");
-        assert!(errors(&record.to_string()) > before, "{what}: not logged");
+        assert!(errors() > before, "{what}: not logged");
         assert_eq!(swap(&bytes), Some(bytes), "{what}: was touched");
     }
     assert_eq!(world.app.runs("pay"), 1);
     swap(&sound);
     call.send().await.assert_replays(&first);
-}
-
-/// How many lines of level error there are about a record.
-fn errors(record: &str) -> usize {
-    let lines = logs::lines_with(record);
-    lines.iter().filter(|line| line.contains(" ERROR ")).count()
 }
 
 /// B06-04

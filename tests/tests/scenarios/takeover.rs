@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use idem_tests::{
-    Answer, Call, Script, Setup, Step, StoreCall, World, scenarios,
-    script::{Body, Crash, Seen},
-};
+use idem_tests::{Answer, Call, Script, Setup, Step, StoreCall, World, scenarios, script::Crash};
 use tokio::task::JoinHandle;
 
 scenarios![
@@ -27,9 +24,6 @@ scenarios![
     a_lost_lease_is_told_once,
     a_taken_over_key_stays_bound,
     a_lapsed_key_that_must_not_run_again_is_unknown,
-    attempts_grow_and_share_their_downstream_key,
-    another_operation_has_another_downstream_key,
-    an_unprotected_request_is_a_first_attempt_of_its_own,
 ];
 
 /// Longer than the default lease.
@@ -413,63 +407,4 @@ async fn a_lapsed_key_that_must_not_run_again_is_unknown(world: World) {
     assert_eq!((first.status, first.replayed()), (201, false));
     call.send().await.assert_replays(&first);
     assert_eq!(world.app.effects("pay"), 1);
-}
-
-fn seen(answer: &Answer) -> Seen {
-    serde_json::from_slice(&answer.body).expect("what a handler saw")
-}
-
-/// B01-04
-async fn attempts_grow_and_share_their_downstream_key(world: World) {
-    let script = Script::new("pay")
-        .step(Step::status(503).body(Body::Seen))
-        .then(late())
-        .then(Step::default().body(Body::Seen));
-    let call = world.post("/charge").key("k").script(&script);
-    let released = seen(&call.send().await);
-    let (owner, call) = paused_owner(&world, &script).await;
-    let third = call.clone().send().await;
-    let taken_over = seen(&third);
-
-    assert_eq!((released.attempt, taken_over.attempt), (1, 3));
-    assert!(released.fence > 0 && released.fence + 1 < taken_over.fence);
-    assert_eq!(released.downstream, taken_over.downstream);
-    resume(&world, owner).await.assert_replays(&third);
-}
-
-/// B01-04
-async fn another_operation_has_another_downstream_key(world: World) {
-    let step = Step::status(409).outcome("forget").body(Body::Seen);
-    let script = Script::new("pay").step(step);
-    let calls = [
-        world.post("/charge").key("k").script(&script),
-        world
-            .post("/charge")
-            .key("k")
-            .script(&script.clone().extra(1)),
-        world.post("/charge").key("l").script(&script),
-        world.post("/refund").key("k").script(&script),
-        world.post("/charge").key("k").user("bob").script(&script),
-    ];
-    let mut downstream = Vec::new();
-    for call in calls {
-        let seen = seen(&call.send().await);
-        assert_eq!(seen.attempt, 1);
-        downstream.push(seen.downstream);
-    }
-    assert_eq!(world.app.runs("pay"), 5);
-    downstream.sort();
-    downstream.dedup();
-    assert_eq!(downstream.len(), 5);
-}
-
-/// B01-04
-async fn an_unprotected_request_is_a_first_attempt_of_its_own(world: World) {
-    let script = Script::new("pay").step(Step::default().body(Body::Seen));
-    let call = world.post("/charge").script(&script);
-    let (first, second) = (seen(&call.clone().send().await), seen(&call.send().await));
-    for seen in [&first, &second] {
-        assert_eq!((seen.attempt, seen.fence), (1, 0));
-    }
-    assert_ne!(first.downstream, second.downstream);
 }

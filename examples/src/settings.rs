@@ -48,7 +48,6 @@ fn read<T: FromStr>(name: &'static str, expected: &'static str) -> Result<Option
 }
 
 /// A variable of the environment has a value that it cannot have.
-#[derive(Debug)]
 pub struct BadSetting {
     name: &'static str,
     expected: &'static str,
@@ -57,6 +56,13 @@ pub struct BadSetting {
 impl fmt::Display for BadSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` must be {}", self.name, self.expected)
+    }
+}
+
+/// The same: it is what a `main` function prints of an error.
+impl fmt::Debug for BadSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

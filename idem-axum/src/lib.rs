@@ -144,8 +144,8 @@ mod runtime;
 #[doc(inline)]
 pub use idem_core::{
     Caller, ConfigError, Counts, Drained, IntoCaller, InvalidKey, KeyFormat, OnLapse, Outcome,
-    Principal, Record, RecordBody, Rejection, Required, Resolution, Store, StoreDown, StoreError,
-    decide, observe, refusal, store,
+    Principal, Record, RecordBody, Rejection, Required, Resolution, StorageKey, Store, StoreDown,
+    StoreError, decide, observe, refusal, store,
 };
 #[cfg(feature = "memory")]
 #[doc(inline)]

@@ -36,6 +36,10 @@ use crate::{decide::Settlement, error::StoreError, key::StorageKey, request::in_
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an `Observer`",
+    label = "implement `Observer` for a type of yours; a closure is none"
+)]
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// Hears one event.
     fn observe(&self, event: &Event<'_>);
@@ -228,7 +232,7 @@ impl Observer for TracingObserver {
             }
             EventKind::Unprotected => tracing::debug!(%operation, "no key: runs unprotected"),
             EventKind::Takeover { attempt } => {
-                tracing::warn!(%operation, record, attempt, "takes over from an earlier attempt");
+                tracing::warn!(%operation, record, attempt, "runs again after an attempt without an outcome");
             }
             EventKind::RenewalLate { by } => {
                 tracing::warn!(%operation, record, ?by, "lease renewed late");

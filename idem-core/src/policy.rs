@@ -251,7 +251,8 @@ pub enum OnLapse {
     #[default]
     Takeover,
     /// Nothing runs until somebody decides, for seven days or for `ttl` if that is longer; answered
-    /// with 409 `outcome-unknown`.
+    /// with 409 `outcome-unknown`. A server error and a panic are ends, and are released all the
+    /// same, unless the handler answers with [`Outcome::Unknown`].
     Unknown,
 }
 
@@ -261,7 +262,7 @@ pub enum OnLapse {
 /// ```
 /// use idem_core::Outcome;
 ///
-/// // In axum: `(Extension(Outcome::Release), StatusCode::CONFLICT).into_response()`
+/// // In axum: `(StatusCode::CONFLICT, Extension(Outcome::Release), "out of stock")`
 /// assert_ne!(Outcome::Keep, Outcome::Release);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 //! |---|---|---|---|
 //! | `key-missing` | 400 | the operation needs a key | make one, and send it with every attempt |
 //! | `key-invalid` | 400 | the key breaks the rule that `detail` names; it was not looked up | send one that is valid: a UUID always is |
-//! | `body-incomplete` | 400 | the body broke off; nothing ran | repeat the request |
+//! | `body-incomplete` | 400 | the body broke off; nothing ran | send it again, whole |
 //! | `caller-missing` | 403 | the caller is anonymous, and keys belong to callers | authenticate |
 //! | `key-reused` | 409 | the key was used for another request, whose state is `original_state`; this one did not run | if it is a new operation, make a new key; if it is a retry, send what the first attempt sent, byte for byte |
 //! | `in-progress` | 409 | an equal request runs | wait for `Retry-After`, and repeat it |

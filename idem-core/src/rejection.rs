@@ -171,7 +171,7 @@ impl Rejection {
     }
 
     /// What the client can do about it, where that depends on the request.
-    fn detail(&self) -> Option<String> {
+    pub fn detail(&self) -> Option<String> {
         match self {
             Self::KeyMissing { header } => Some(format!("send it in the header `{header}`")),
             Self::KeyInvalid(reason) => Some(reason.to_string()),

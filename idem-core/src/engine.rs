@@ -63,6 +63,14 @@ pub(crate) struct Settings {
 }
 
 /// What happens to a keyed request while the store does not answer.
+///
+/// # Examples
+/// ```
+/// use idem_core::StoreDown;
+///
+/// // In a builder: `.on_store_down(StoreDown::Execute)`, said on purpose.
+/// assert_eq!(StoreDown::default(), StoreDown::Reject);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreDown {
     /// It is refused with 503 `store-unavailable`, and its handler does not run.

@@ -38,12 +38,22 @@ pub(crate) enum Phase {
 }
 
 /// What a drain achieved.
+///
+/// # Examples
+/// ```
+/// use idem_core::Drained;
+///
+/// // As `idem.drain(limit).await` gives it.
+/// let drained = Drained { finished: 3, left: 0 };
+/// assert_eq!(drained.left, 0, "nothing has to lapse");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct Drained {
     /// Attempts that ended in time.
     pub finished: usize,
-    /// Attempts that still ran. Their leases lapse, and an equal request then runs again.
+    /// Attempts that still ran. Those whose client is gone were ended: their leases lapse, and an
+    /// equal request then runs again. The others end as their server lets them.
     pub left: usize,
 }
 

@@ -281,6 +281,15 @@ impl fmt::Display for Chain<'_> {
 }
 
 /// How often each thing happened since the engine was built.
+///
+/// # Examples
+/// ```
+/// use idem_core::Counts;
+///
+/// // As `idem.counts()` gives it.
+/// let counts = Counts::default();
+/// assert_eq!((counts.executed, counts.replayed, counts.leases_lost), (0, 0, 0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {

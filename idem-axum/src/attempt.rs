@@ -7,8 +7,9 @@ use http::request::Parts;
 
 /// The attempt that a handler runs as: its number, its fence, and keys for the next services.
 ///
-/// Take it as an argument of an `#[idempotent]` handler. On a request that is not protected it is
-/// attempt 1 with fence 0 and random downstream keys.
+/// Take it as an argument of an `#[idempotent]` handler, before the one that reads the body. On a
+/// request that is not protected it is attempt 1 with fence 0 and random downstream keys. So it is
+/// before the claim: ask it in the handler, not in an extractor.
 ///
 /// # Examples
 /// ```

@@ -7,8 +7,8 @@ use std::{error::Error, fmt, time::Duration};
 
 /// Why a store could not answer.
 ///
-/// After [`Unavailable`](Self::Unavailable) and [`TimedOut`](Self::TimedOut) the effect of the
-/// call is not known: it may have happened, or happen later. After [`Full`](Self::Full) nothing did.
+/// After [`Full`](Self::Full) nothing happened. After any other the effect of the call is not known:
+/// it may have happened, or happen later.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -24,6 +24,8 @@ pub enum StoreError {
         /// The limit.
         limit: Duration,
     },
+    /// The store panicked. What it said is in the panic's own message.
+    Panicked,
     /// There is no room for another record, and nothing that has expired to make it.
     Full {
         /// Which store.
@@ -62,6 +64,7 @@ impl fmt::Display for StoreError {
             Self::TimedOut { limit } => {
                 write!(f, "idempotency store did not answer within {limit:?}")
             }
+            Self::Panicked => f.write_str("idempotency store panicked"),
             Self::Full { store } => write!(f, "idempotency store `{store}` is full"),
         }
     }
@@ -71,7 +74,7 @@ impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Unavailable { source, .. } => Some(&**source),
-            Self::TimedOut { .. } | Self::Full { .. } => None,
+            Self::TimedOut { .. } | Self::Panicked | Self::Full { .. } => None,
         }
     }
 }

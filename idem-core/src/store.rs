@@ -22,10 +22,11 @@ pub mod conformance;
 #[cfg(feature = "memory")]
 mod memory;
 
-use std::{fmt, sync::Arc, time::Duration, time::SystemTime};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration, time::SystemTime};
 
 use async_trait::async_trait;
-use tokio::time::Instant;
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
 
 #[cfg(feature = "memory")]
 pub use self::memory::{MemoryStore, MemoryStoreOptions};
@@ -287,6 +288,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// # Cancel safety
     /// Cancel safe: a connection that was made is closed.
     async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError>;
+}
+
+/// Asks a store, for at most `limit`. One that panics has failed like any other: what its caller holds
+/// must not be lost with it.
+pub(crate) async fn ask<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match timeout(limit, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(StoreError::Panicked),
+        Err(_) => Err(StoreError::TimedOut { limit }),
+    }
 }
 
 /// Who holds a record: 16 random bytes by which a store tells one attempt from any other. `Debug`

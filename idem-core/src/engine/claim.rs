@@ -6,10 +6,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::{
-    runtime::Handle,
-    time::{sleep, timeout},
-};
+use tokio::{runtime::Handle, time::sleep};
 use tracing::Instrument;
 
 use super::Engine;
@@ -17,7 +14,7 @@ use crate::{
     error::StoreError,
     lease::{Detach, Detached, Ticket},
     observe::EventKind,
-    store::{Claim, Grant, Release},
+    store::{Claim, Grant, Release, ask},
 };
 
 /// How often a claim is sent before the request is refused.
@@ -48,7 +45,7 @@ impl Engine {
         let limit = self.0.settings.store_timeout / CLAIM_TRIES;
         let mut pauses = None;
         loop {
-            let error = match self.call(limit, self.0.store.claim(&ticket.claim())).await {
+            let error = match ask(limit, self.0.store.claim(&ticket.claim())).await {
                 Ok(claim) => return Ok(claim),
                 // Nothing was stored and there is nothing to take back.
                 Err(error @ StoreError::Full { .. }) => return Err(error),
@@ -68,7 +65,7 @@ impl Engine {
     async fn undo(&self, ticket: &Ticket, grant: Option<Grant>) {
         let lease = ticket.lease(grant);
         let undo = self.0.store.release(&lease, Release::Undo);
-        if let Err(error) = self.call(self.0.settings.store_timeout, undo).await {
+        if let Err(error) = ask(self.0.settings.store_timeout, undo).await {
             self.tell(ticket, EventKind::ReleaseFailed { error: &error });
         }
     }
@@ -81,17 +78,6 @@ impl Engine {
             engine.undo(&ticket, grant).await;
             drop(attendance);
         });
-    }
-
-    /// Asks the store, for at most `limit`.
-    pub(super) async fn call<T>(
-        &self,
-        limit: Duration,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        timeout(limit, call)
-            .await
-            .unwrap_or(Err(StoreError::TimedOut { limit }))
     }
 }
 

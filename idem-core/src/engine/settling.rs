@@ -20,7 +20,7 @@ use crate::{
     policy::UNKNOWN_KEPT,
     record::Record,
     rejection::Rejection,
-    store::{Claim, Completion, Grant, Release, Released},
+    store::{Claim, Completion, Grant, Release, Released, ask},
 };
 
 /// How long a response is held back while what came of its attempt cannot be stored.
@@ -185,7 +185,7 @@ impl Claimed {
         let mut pauses = None;
         loop {
             let limit = self.engine.0.settings.store_timeout.min(budget);
-            let error = match self.engine.call(limit, call()).await {
+            let error = match ask(limit, call()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };

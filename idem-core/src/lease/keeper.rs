@@ -9,7 +9,6 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
-    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -17,18 +16,16 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
 use tokio::{
     runtime::Handle,
     sync::Notify,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until},
 };
 
 use super::{Held, later, renewal_interval};
 use crate::{
-    error::StoreError,
     observe::{EventKind, Observers},
-    store::{LeaseRef, Renewal, Store},
+    store::{LeaseRef, Renewal, Store, ask},
 };
 
 /// The longest pause before a renewal that failed is tried again.
@@ -238,12 +235,7 @@ impl Shared {
                 None => self.wake.notified().await,
                 Some(due) => tokio::select! {
                     () = self.wake.notified() => {}
-                    () = sleep_until(due) => {
-                        let work = AssertUnwindSafe(self.work(&mut connection));
-                        if work.catch_unwind().await.is_err() {
-                            tracing::error!("store panicked while leases were renewed, will retry");
-                        }
-                    }
+                    () = sleep_until(due) => self.work(&mut connection).await,
                 },
             }
         }
@@ -262,7 +254,7 @@ impl Shared {
 
     /// A connection of our own. Without one we share the application's.
     async fn reopen(&self) -> Option<Arc<dyn Store>> {
-        let reopened = self.call(self.store.reopen()).await;
+        let reopened = ask(self.options.store_timeout, self.store.reopen()).await;
         reopened
             .inspect_err(|error| {
                 tracing::warn!(%error, "lease keeper has no connection of its own");
@@ -280,7 +272,7 @@ impl Shared {
             .iter()
             .map(|(_, held)| held.ticket.lease(Some(held.grant)))
             .collect();
-        match self.call(store.renew(&leases)).await {
+        match ask(self.options.store_timeout, store.renew(&leases)).await {
             Ok(answers) => {
                 let lost = self.note(sent, &due, &answers);
                 lost.for_each(|held| self.tell(held, EventKind::LeaseLost));
@@ -367,7 +359,7 @@ impl Shared {
                 Some(_) | None => return,
             }
         }
-        let found = self.call(store.purge(PURGE_BATCH)).await;
+        let found = ask(self.options.store_timeout, store.purge(PURGE_BATCH)).await;
         if let Err(error) = &found {
             tracing::warn!(%error, "expired records not purged");
         }
@@ -381,16 +373,6 @@ impl Shared {
         } else if purge.until <= now {
             schedule.purge = None;
         }
-    }
-
-    async fn call<T>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let limit = self.options.store_timeout;
-        timeout(limit, call)
-            .await
-            .unwrap_or(Err(StoreError::TimedOut { limit }))
     }
 
     fn tell(&self, held: &Held, kind: EventKind<'_>) {

@@ -28,6 +28,7 @@ pub(crate) enum Call {
     Release(Release),
     Purge,
     Changed,
+    Reopen,
 }
 
 /// What goes wrong with a call.
@@ -70,6 +71,7 @@ pub(crate) enum Kind {
     Complete,
     Release,
     Changed,
+    Reopen,
 }
 
 impl FaultyStore {
@@ -202,6 +204,8 @@ impl Store for FaultyStore {
     }
 
     async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(self.clone()))
+        let reopened: Arc<dyn Store> = Arc::new(self.clone());
+        self.run(Call::Reopen, Some(Kind::Reopen), async { Ok(reopened) })
+            .await
     }
 }

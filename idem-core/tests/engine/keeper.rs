@@ -88,6 +88,18 @@ async fn a_store_that_panics_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_gives_no_connection_costs_no_lease() {
+    for fault in [Fault::Unreachable, Fault::Hangs, Fault::Panics] {
+        let world = World::new();
+        world.store.fail(Kind::Reopen, [fault, fault]);
+        let _request = running(&world);
+        pass(LEASE * 3).await;
+        assert!(is_taken(&world).await, "{fault:?}");
+        assert_eq!(world.store.count(Call::Reopen), 3, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn expired_records_never_hold_a_lease_up() {
     let world = World::with(|builder| builder.purge_every(Duration::from_secs(1)));
     assert_eq!(
@@ -117,21 +129,7 @@ async fn renewal_ends_at_the_ceiling() {
 async fn a_lease_that_was_lost_is_told_and_not_renewed_again() {
     let world = World::new();
     let _request = running(&world);
-    let fence = world
-        .store
-        .inspect(&World::key())
-        .await
-        .expect("in memory")
-        .expect("there")
-        .grant
-        .fence;
-    assert!(
-        world
-            .store
-            .resolve(&World::key(), fence, Resolve::Release)
-            .await
-            .is_ok()
-    );
+    world.resolve(Resolve::Release).await;
     pass(LEASE * 3).await;
     assert_eq!(world.counts().leases_lost, 1);
     assert_eq!(world.store.count(Call::Renew), 1);

@@ -21,7 +21,7 @@ use idem_core::{
     adapter::{Callers, Renderer},
     engine::{Admission, Answer, Begun, Keyed, Panic, Ran, Reply},
     observe::Counts,
-    store::{Release, Resolve, State, Store},
+    store::{Release, Resolve, Resolved, State, Store},
 };
 use tokio::{
     runtime::Handle,
@@ -177,6 +177,15 @@ impl World {
             .await
             .expect("it is in memory");
         summary.map(|summary| summary.state)
+    }
+
+    /// Carries out what an operator decides about the record as it is.
+    async fn resolve(&self, how: Resolve) {
+        let key = Self::key();
+        let summary = self.store.inspect(&key).await.expect("it is in memory");
+        let fence = summary.expect("there is a record").grant.fence;
+        let resolved = self.store.resolve(&key, fence, how).await;
+        assert_eq!(resolved.expect("it is in memory"), Resolved::Done);
     }
 }
 
@@ -411,7 +420,12 @@ async fn a_panic_carries_what_it_carried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_fails_is_repeated_before_the_answer_is_sent() {
-    for fault in [Fault::Unreachable, Fault::ReplyLost, Fault::Hangs] {
+    for fault in [
+        Fault::Unreachable,
+        Fault::ReplyLost,
+        Fault::Hangs,
+        Fault::Panics,
+    ] {
         let world = World::new();
         world.store.fail(Kind::Complete, [fault]);
         assert_eq!(world.request().await, Sent::own(1));
@@ -491,13 +505,7 @@ async fn a_completion_in_the_background_takes_back_a_record_that_was_released() 
     let world = World::new();
     world.store.fail(Kind::Complete, [Fault::Unreachable; 10]);
     assert_eq!(world.request().await, Sent::own(1));
-    let record = world.store.inspect(&World::key()).await.expect("in memory");
-    let fence = record.expect("there").grant.fence;
-    let freed = world
-        .store
-        .resolve(&World::key(), fence, Resolve::Release)
-        .await;
-    assert!(freed.is_ok());
+    world.resolve(Resolve::Release).await;
     while world.state().await != Some(State::Completed) {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(world.counts().completions_lost, 0);
@@ -772,19 +780,7 @@ async fn a_record_that_vanished_is_restored() {
     let (started, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let mut request = Box::pin(world.run(world.slow(&started, &end)));
     assert!((&mut request).now_or_never().is_none());
-    let fence = world
-        .store
-        .inspect(&World::key())
-        .await
-        .expect("in memory")
-        .expect("there")
-        .grant
-        .fence;
-    let forgotten = world
-        .store
-        .resolve(&World::key(), fence, Resolve::Forget)
-        .await;
-    assert!(forgotten.is_ok());
+    world.resolve(Resolve::Forget).await;
     end.notify_one();
     assert_eq!(request.await, Sent::own(1));
     assert_eq!(world.request().await, Sent::replay(1));
@@ -796,25 +792,11 @@ async fn what_an_operator_decided_is_what_the_owner_answers() {
     let (started, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let mut request = Box::pin(world.run(world.slow(&started, &end)));
     assert!((&mut request).now_or_never().is_none());
-    let fence = world
-        .store
-        .inspect(&World::key())
-        .await
-        .expect("in memory")
-        .expect("there")
-        .grant
-        .fence;
     let decided = Resolve::Complete {
         record: Record::new(200, "decided"),
         ttl: LEASE,
     };
-    assert!(
-        world
-            .store
-            .resolve(&World::key(), fence, decided)
-            .await
-            .is_ok()
-    );
+    world.resolve(decided).await;
     end.notify_one();
     assert_eq!(request.await, Sent::Replay("decided".into()));
 }

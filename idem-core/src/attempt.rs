@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use sha2::{Digest, Sha256};
@@ -38,7 +38,11 @@ pub struct Attempt(Arc<Slot>);
 struct Slot {
     granted: OnceLock<Facts>,
     unprotected: OnceLock<Facts>,
+    reference: Mutex<Option<String>>,
 }
+
+/// The longest reference, in bytes.
+const MAX_REFERENCE: usize = 255;
 
 #[derive(Clone, Copy)]
 struct Facts {
@@ -107,6 +111,44 @@ impl Attempt {
             let _ = write!(text, "{byte:02x}");
         }
         text
+    }
+
+    /// Says what the operation made: `txn_789`, the number of an order. It is kept with the outcome,
+    /// readable in the store, and shown by a look-up; the last one counts.
+    ///
+    /// At most 255 bytes; a longer one is not kept, and an error is logged. On a request that is not
+    /// protected it goes nowhere.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::Attempt;
+    ///
+    /// # let attempt = Attempt::unprotected();
+    /// // In the handler, once the bank has answered:
+    /// attempt.reference("txn_789");
+    /// ```
+    pub fn reference(&self, reference: impl Into<String>) {
+        let reference = reference.into();
+        if reference.len() > MAX_REFERENCE {
+            let bytes = reference.len();
+            tracing::error!(
+                bytes,
+                "a reference has at most {MAX_REFERENCE} bytes, this one is not kept"
+            );
+            return;
+        }
+        *self.slot() = Some(reference).filter(|reference| !reference.is_empty());
+    }
+
+    /// What the handler called the thing that it made.
+    pub(crate) fn named(&self) -> Option<String> {
+        self.slot().clone()
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<String>> {
+        // A text that is replaced whole.
+        let reference = self.0.reference.lock();
+        reference.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -188,6 +230,18 @@ mod tests {
         early.fill(grant, &id, &Fingerprint::of(&head, b""));
         assert_eq!((early.number(), early.fence()), (2, 9));
         assert_ne!(early.downstream_key("charge"), random);
+    }
+
+    #[test]
+    fn the_last_reference_that_fits_counts() {
+        let attempt = attempt(1, b"{}");
+        assert_eq!(attempt.named(), None);
+        attempt.reference("txn_788");
+        attempt.reference("txn_789");
+        attempt.reference("t".repeat(256));
+        assert_eq!(attempt.named().as_deref(), Some("txn_789"));
+        attempt.reference("");
+        assert_eq!(attempt.named(), None);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl<A: Adapter> Builder<A> {
             keeper: KeeperOptions {
                 max_execution: Duration::from_mins(10),
                 store_timeout,
-                purge_every: Duration::from_mins(1),
+                purge_every: Some(Duration::from_mins(1)),
                 runtime: None,
             },
             callers: Callers::default(),
@@ -471,7 +471,25 @@ impl<A: Adapter> Builder<A> {
 
     /// How often expired records are dropped from the store; 60 s by default.
     pub fn purge_every(mut self, interval: Duration) -> Self {
-        self.keeper.purge_every = interval;
+        self.keeper.purge_every = Some(interval);
+        self
+    }
+
+    /// Leaves the dropping of expired records to others, such as a job of the database. A store that
+    /// nobody purges grows for ever, unless it drops them itself.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_core::{Builder, MemoryStore};
+    #[doc = include_str!("adapter/bare.md")]
+    ///
+    /// # fn main() -> Result<(), idem_core::ConfigError> {
+    /// let idem: Bare = Builder::new(MemoryStore::new()).without_purge().build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn without_purge(mut self) -> Self {
+        self.keeper.purge_every = None;
         self
     }
 
@@ -528,7 +546,7 @@ impl<A: Adapter> Builder<A> {
             ("wait", defaults.wait.unwrap_or(LONGEST)),
             ("store_timeout", self.settings.store_timeout),
             ("max_execution", self.keeper.max_execution),
-            ("purge_every", self.keeper.purge_every),
+            ("purge_every", self.keeper.purge_every.unwrap_or(LONGEST)),
         ];
         if let Some((setting, _)) = durations.iter().find(|(_, value)| value.is_zero()) {
             return Err(ConfigError::Zero { setting });

@@ -1,30 +1,31 @@
 //! The one async flow: admit, claim, decide; then run the handler and settle.
 //!
 //! It carries out what [`decide`](crate::decide) says and decides nothing about the protocol. Each
-//! stage has a file: `admission`, `claim`, `queue`, and, under a claim, `claimed` and `settling`.
+//! stage has a file: `admission`, `claim`, `queue`, and, under a claim, `claimed` and `settling`. What
+//! support staff do is in `desk`.
 
 mod admission;
 mod claim;
 mod claimed;
+mod desk;
 mod queue;
 mod settling;
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
-use self::queue::Queue;
 pub use self::{
     admission::{Admission, Admitted},
     claimed::{Claimed, Panic, Ran, Reply},
 };
+use self::{claim::UNDONE_AT_ONCE, queue::Queue};
 use crate::{
     attempt::Attempt,
     decide::{Action, decide},
     error::StoreError,
     fingerprint::Fingerprint,
     headers::HeaderRules,
-    key::StorageKey,
     lease::{Keeper, Lease, Ticket},
     live::{Drained, Live, WaiterLimits},
     observe::{Counts, EventKind, Observers},
@@ -91,6 +92,8 @@ struct Inner {
     keeper: Arc<Keeper>,
     observers: Arc<Observers>,
     live: Arc<Live>,
+    /// The places of those who take claims back.
+    undoing: Semaphore,
 }
 
 /// A request that is ready to be claimed.
@@ -143,6 +146,7 @@ impl Engine {
             keeper: Arc::new(keeper),
             observers,
             live: Arc::new(Live::new()),
+            undoing: Semaphore::new(UNDONE_AT_ONCE),
         }))
     }
 
@@ -256,7 +260,7 @@ impl Engine {
         } = admitted;
         let settings = &self.0.settings;
         let ticket = Arc::new(Ticket {
-            id: StorageKey::derive(&settings.namespace, &caller, operation.exact(), &key),
+            id: self.storage_key(&caller, operation.exact(), &key),
             owner: Owner::random(),
             fingerprint,
             namespace: Arc::clone(&settings.namespace),
@@ -297,7 +301,7 @@ impl Engine {
                     }
                 }
                 Action::Execute(grant) => {
-                    if let Some(attempt) = attempt {
+                    if let Some(attempt) = &attempt {
                         attempt.fill(grant, &ticket.id, &ticket.fingerprint);
                     }
                     if grant.attempt > 1 {
@@ -309,7 +313,8 @@ impl Engine {
                         );
                     }
                     let lease = self.hold(ticket, grant, sent);
-                    return Begun::Claimed(Claimed::new(self.clone(), lease, attendance));
+                    let claimed = Claimed::new(self.clone(), lease, attempt, attendance);
+                    return Begun::Claimed(claimed);
                 }
                 Action::Replay(record) => {
                     let status = record.status;

@@ -128,6 +128,84 @@ impl fmt::Display for ConfigError {
 
 impl Error for ConfigError {}
 
+/// Why a store could not be opened when the program started.
+///
+/// # Examples
+/// ```
+/// use idem_core::ConnectError;
+///
+/// let old = ConnectError::TooOld { store: "redis", found: "6.2.7".to_owned(), needed: "7.0" };
+/// assert_eq!(old.to_string(), "idempotency store `redis` is of version 6.2.7; it must be 7.0 or later");
+/// ```
+#[cfg(any(feature = "postgres", feature = "redis"))]
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// A setting has a value that it cannot have, such as an address that is none.
+    Invalid {
+        /// The name of the setting.
+        setting: &'static str,
+        /// What would be right.
+        expected: &'static str,
+        /// What the driver said of it.
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+    /// The server did not answer, or refused us.
+    Unavailable(StoreError),
+    /// The server lacks what the store needs.
+    TooOld {
+        /// Which store.
+        store: &'static str,
+        /// The version of the server.
+        found: String,
+        /// The first version that will do.
+        needed: &'static str,
+    },
+    /// The server only has a copy of the records, and takes no writes: a replica or a standby.
+    ReadOnly {
+        /// Which store.
+        store: &'static str,
+    },
+}
+
+#[cfg(any(feature = "postgres", feature = "redis"))]
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid {
+                setting, expected, ..
+            } => write!(f, "`{setting}` must be {expected}"),
+            Self::Unavailable(_) => f.write_str("idempotency store could not be opened"),
+            Self::TooOld {
+                store,
+                found,
+                needed,
+            } => write!(
+                f,
+                "idempotency store `{store}` is of version {found}; it must be {needed} or later"
+            ),
+            Self::ReadOnly { store } => write!(
+                f,
+                "idempotency store `{store}` is a replica; connect to its primary"
+            ),
+        }
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "redis"))]
+impl Error for ConnectError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Invalid { source, .. } => match source {
+                Some(source) => Some(&**source),
+                None => None,
+            },
+            Self::Unavailable(error) => Some(error),
+            Self::TooOld { .. } | Self::ReadOnly { .. } => None,
+        }
+    }
+}
+
 /// A mistake of the application that shows only when a request comes. The client gets a bare 500
 /// `not-configured`; this is what the log says, and what to write.
 ///

@@ -105,11 +105,25 @@
 //! its successor; it cannot change the record, and it sees the same
 //! [downstream key](Attempt::downstream_key).
 //!
+//! # What a store must keep
+//!
+//! All of that holds as long as the store keeps what it acknowledged. A database that may forget a
+//! committed claim, because `synchronous_commit` is off or because a replica that had not received it
+//! is promoted, forgets that a request runs or ran: its retry runs again. The claims must be on the
+//! quorum. The documentation of each store says which settings that takes.
+//!
+//! Over Redis there is at most one execution at a time while the primary survives: `RedisStore` and
+//! `PostgresStore` say what to set, and where records are lost all the same.
+//!
 //! # Features
 //!
 //! | feature | adds |
 //! |---|---|
 //! | `memory` (default) | `MemoryStore`: the embedded store, for one process |
+//! | `redis` | `RedisStore`: records in Redis 7.0 or later, or Valkey |
+//! | `redis-tls` | TLS towards Redis: URLs that begin with `rediss://` |
+//! | `postgres` | `PostgresStore`: records in a table of PostgreSQL 13 or later |
+//! | `postgres-tls` | TLS towards PostgreSQL |
 //! | `conformance` | `store::conformance`: the properties that every store must have |
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -139,6 +153,8 @@ pub use adapter::Adapter;
 pub use attempt::Attempt;
 pub use builder::{Builder, DEFAULT_MARKER};
 pub use engine::{Engine, StoreDown};
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub use error::ConnectError;
 pub use error::{ConfigError, NotConfigured, StoreError};
 pub use fingerprint::Fingerprint;
 pub use key::{DEFAULT_MAX_KEY_LEN, IdempotencyKey, InvalidKey, KeyFormat, KeyRules, StorageKey};
@@ -155,3 +171,7 @@ pub use selection::Selection;
 pub use store::Store;
 #[cfg(feature = "memory")]
 pub use store::{MemoryStore, MemoryStoreOptions};
+#[cfg(feature = "postgres")]
+pub use store::{PostgresStore, PostgresStoreOptions};
+#[cfg(feature = "redis")]
+pub use store::{RedisStore, RedisStoreOptions, WaitReplicas};

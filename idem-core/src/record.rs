@@ -77,6 +77,36 @@ impl Record {
         }
     }
 
+    /// Whether a number can be the status of an answer.
+    pub(crate) fn is_status(status: u16) -> bool {
+        (100..=999).contains(&status)
+    }
+
+    /// Its header lines in bytes, for a store that keeps a record in columns.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    #[cfg(feature = "postgres")]
+    pub(crate) fn encode_headers(&self) -> Result<Bytes, Unwritable> {
+        let mut out = BytesMut::with_capacity(lines_len(&self.headers));
+        put_lines(&mut out, &self.headers)?;
+        Ok(out.freeze())
+    }
+
+    /// Reads header lines back.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[cfg(feature = "postgres")]
+    pub(crate) fn decode_headers(mut bytes: Bytes) -> Result<Vec<HeaderLine>, Unreadable> {
+        let lines = take_lines(&mut bytes)?;
+        if bytes.is_empty() {
+            Ok(lines)
+        } else {
+            Err(Unreadable::Header)
+        }
+    }
+
     /// The value of the first header line with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
         self.headers
@@ -84,38 +114,40 @@ impl Record {
             .find_map(|(known, value)| (known == name.as_bytes()).then_some(value))
     }
 
+    /// What is left of a record that cannot be stored whole: that its key is completed, with what
+    /// status, and where its thing is.
+    #[cfg(any(feature = "memory", feature = "redis", feature = "postgres"))]
+    pub(crate) fn remnant(&self) -> Self {
+        let mut remnant = Self::new(self.status, Bytes::new()).without_body();
+        remnant.reference = self
+            .reference
+            .clone()
+            .filter(|reference| u16::try_from(reference.len()).is_ok());
+        match self.header("location") {
+            Some(location) => remnant.with_header("location", location.clone()),
+            None => remnant,
+        }
+    }
+
     /// Writes the record in the current layout.
     ///
     /// # Errors
     /// [`Unwritable`] if it is not an answer, so that it could not be read again.
     pub fn encode(&self) -> Result<Bytes, Unwritable> {
-        if !is_status(self.status) {
+        if !Self::is_status(self.status) {
             return Err(Unwritable::Status(self.status));
-        }
-        if !self.headers.iter().all(can_be_sent) {
-            return Err(Unwritable::Header);
         }
         let reference = self.reference.as_deref().unwrap_or_default();
         let (flags, body) = match &self.body {
             RecordBody::Kept(body) => (0, body.as_ref()),
             RecordBody::NotKept => (BODY_NOT_KEPT, &[][..]),
         };
-        let lines: usize = self
-            .headers
-            .iter()
-            .map(|(n, v)| 6 + n.len() + v.len())
-            .sum();
-        let mut out = BytesMut::with_capacity(8 + lines + reference.len() + body.len());
+        let lines = lines_len(&self.headers);
+        let mut out = BytesMut::with_capacity(6 + lines + reference.len() + body.len());
         out.put_u8(VERSION);
         out.put_u8(flags);
         out.put_u16(self.status);
-        out.put_u16(fit(self.headers.len())?);
-        for (name, value) in &self.headers {
-            out.put_u16(fit(name.len())?);
-            out.put_u32(fit(value.len())?);
-            out.put_slice(name);
-            out.put_slice(value);
-        }
+        put_lines(&mut out, &self.headers)?;
         out.put_u16(fit(reference.len())?);
         out.put_slice(reference.as_bytes());
         out.put_slice(body);
@@ -136,22 +168,10 @@ impl Record {
             return Err(Unreadable::Flags(flags));
         }
         let status = u16_from(&mut bytes)?;
-        if !is_status(status) {
+        if !Self::is_status(status) {
             return Err(Unreadable::Status(status));
         }
-        let count = u16_from(&mut bytes)?;
-        // Each line has six bytes of lengths: a lying count cannot reserve more than there is.
-        let mut headers = Vec::with_capacity(usize::from(count).min(bytes.len() / 6));
-        for _ in 0..count {
-            let name = usize::from(u16_from(&mut bytes)?);
-            let value = bytes.try_get_u32().map_err(|_| Unreadable::Truncated)?;
-            let value = usize::try_from(value).map_err(|_| Unreadable::Truncated)?;
-            let line = (take(&mut bytes, name)?, take(&mut bytes, value)?);
-            if !can_be_sent(&line) {
-                return Err(Unreadable::Header);
-            }
-            headers.push(line);
-        }
+        let headers = take_lines(&mut bytes)?;
         let length = usize::from(u16_from(&mut bytes)?);
         let reference = take(&mut bytes, length)?;
         let reference = match str::from_utf8(&reference).map_err(|_| Unreadable::Reference)? {
@@ -174,13 +194,48 @@ impl Record {
     }
 }
 
+/// How many bytes [`put_lines`] writes.
+fn lines_len(lines: &[HeaderLine]) -> usize {
+    let line = |(name, value): &HeaderLine| 6 + name.len() + value.len();
+    2 + lines.iter().map(line).sum::<usize>()
+}
+
+/// Writes header lines: their number, then each with its lengths.
+fn put_lines(out: &mut BytesMut, lines: &[HeaderLine]) -> Result<(), Unwritable> {
+    if !lines.iter().all(can_be_sent) {
+        return Err(Unwritable::Header);
+    }
+    out.put_u16(fit(lines.len())?);
+    for (name, value) in lines {
+        out.put_u16(fit(name.len())?);
+        out.put_u32(fit(value.len())?);
+        out.put_slice(name);
+        out.put_slice(value);
+    }
+    Ok(())
+}
+
+/// Reads what [`put_lines`] wrote.
+fn take_lines(bytes: &mut Bytes) -> Result<Vec<HeaderLine>, Unreadable> {
+    let count = u16_from(bytes)?;
+    // Each line has six bytes of lengths: a lying count cannot reserve more than there is.
+    let mut lines = Vec::with_capacity(usize::from(count).min(bytes.len() / 6));
+    for _ in 0..count {
+        let name = usize::from(u16_from(bytes)?);
+        let value = bytes.try_get_u32().map_err(|_| Unreadable::Truncated)?;
+        let value = usize::try_from(value).map_err(|_| Unreadable::Truncated)?;
+        let line = (take(bytes, name)?, take(bytes, value)?);
+        if !can_be_sent(&line) {
+            return Err(Unreadable::Header);
+        }
+        lines.push(line);
+    }
+    Ok(lines)
+}
+
 /// Whether a line is one that HTTP allows: one that it does not would be missing from the replay.
 fn can_be_sent((name, value): &HeaderLine) -> bool {
     HeaderName::from_bytes(name).is_ok() && HeaderValue::from_maybe_shared(value.clone()).is_ok()
-}
-
-fn is_status(status: u16) -> bool {
-    (100..=999).contains(&status)
 }
 
 fn fit<T: TryFrom<usize>>(length: usize) -> Result<T, Unwritable> {
@@ -259,6 +314,10 @@ pub enum Unreadable {
     Truncated,
     /// The reference is not UTF-8.
     Reference,
+    /// A state that this build does not know.
+    State(u8),
+    /// A number that is larger than any that is written.
+    Number,
 }
 
 impl fmt::Display for Unreadable {
@@ -270,6 +329,8 @@ impl fmt::Display for Unreadable {
             Self::Header => f.write_str("the record has an impossible header line"),
             Self::Truncated => f.write_str("the record is truncated"),
             Self::Reference => f.write_str("the reference of the record is not text"),
+            Self::State(state) => write!(f, "the record has the impossible state {state}"),
+            Self::Number => f.write_str("the record has an impossible number"),
         }
     }
 }

@@ -21,6 +21,12 @@
 pub mod conformance;
 #[cfg(feature = "memory")]
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod watch;
 
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration, time::SystemTime};
 
@@ -30,6 +36,10 @@ use tokio::time::{Instant, timeout};
 
 #[cfg(feature = "memory")]
 pub use self::memory::{MemoryStore, MemoryStoreOptions};
+#[cfg(feature = "postgres")]
+pub use self::postgres::{PostgresStore, PostgresStoreOptions};
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisStore, RedisStoreOptions, WaitReplicas};
 use crate::{
     error::StoreError,
     fingerprint::Fingerprint,
@@ -235,7 +245,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn inspect(&self, key: &StorageKey) -> Result<Option<Summary>, StoreError>;
 
     /// Carries out an operator's decision about the record whose fence is still `expected`, in
-    /// whatever state it is. A live owner is replaced, by nobody, so that its later calls change
+    /// whatever state it is. The fence grows by one, so that of two operators who saw the same record
+    /// the second is told. A live owner is replaced, by nobody, so that its later calls change
     /// nothing. Only [`Resolve::Forget`] leaves nothing to compare it with: if it completes after
     /// all, its record is restored.
     ///
@@ -290,6 +301,56 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError>;
 }
 
+/// A store that was chosen when the program started is one like any other.
+#[async_trait]
+impl<S: Store + ?Sized> Store for Arc<S> {
+    async fn claim(&self, claim: &ClaimRequest<'_>) -> Result<Claim, StoreError> {
+        (**self).claim(claim).await
+    }
+
+    async fn renew(&self, leases: &[LeaseRef<'_>]) -> Result<Vec<Renewal>, StoreError> {
+        (**self).renew(leases).await
+    }
+
+    async fn complete(
+        &self,
+        lease: &LeaseRef<'_>,
+        record: &Record,
+        ttl: Duration,
+    ) -> Result<Completion, StoreError> {
+        (**self).complete(lease, record, ttl).await
+    }
+
+    async fn release(&self, lease: &LeaseRef<'_>, how: Release) -> Result<Released, StoreError> {
+        (**self).release(lease, how).await
+    }
+
+    async fn inspect(&self, key: &StorageKey) -> Result<Option<Summary>, StoreError> {
+        (**self).inspect(key).await
+    }
+
+    async fn resolve(
+        &self,
+        key: &StorageKey,
+        expected: Fence,
+        how: Resolve,
+    ) -> Result<Resolved, StoreError> {
+        (**self).resolve(key, expected, how).await
+    }
+
+    async fn changed(&self, key: &StorageKey, until: Instant) -> Result<(), StoreError> {
+        (**self).changed(key, until).await
+    }
+
+    async fn purge(&self, limit: u32) -> Result<u64, StoreError> {
+        (**self).purge(limit).await
+    }
+
+    async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError> {
+        (**self).reopen().await
+    }
+}
+
 /// Asks a store, for at most `limit`. One that panics has failed like any other: what its caller holds
 /// must not be lost with it.
 pub(crate) async fn ask<T>(
@@ -340,8 +401,8 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// A number that grows with each new claim of a record. A downstream that remembers the largest
-/// one it saw can refuse an owner that was replaced.
+/// A number that grows with each new claim of a record, and with each decision of an operator. A
+/// downstream that remembers the largest one it saw can refuse an owner that was replaced.
 ///
 /// # Examples
 /// ```
@@ -363,6 +424,12 @@ impl Fence {
     /// The number.
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The next larger one.
+    #[cfg(any(feature = "memory", feature = "conformance", test))]
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0 + 1)
     }
 }
 

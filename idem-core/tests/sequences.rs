@@ -1,8 +1,16 @@
 //! Random sequences of calls: each store answers as the model does.
-#![cfg(all(feature = "conformance", feature = "memory"))]
+#![cfg(all(
+    feature = "conformance",
+    any(feature = "memory", feature = "postgres", feature = "redis")
+))]
 
 mod subjects {
+    #[cfg(feature = "memory")]
     pub(crate) mod memory;
+    #[cfg(feature = "postgres")]
+    pub(crate) mod postgres;
+    #[cfg(feature = "redis")]
+    pub(crate) mod redis;
 }
 
 use std::time::Duration;
@@ -72,6 +80,7 @@ fn record() -> impl Strategy<Value = Record> {
     })
 }
 
+#[cfg(feature = "memory")]
 mod memory {
     use idem_core::{MemoryStore, MemoryStoreOptions, Store};
     use tokio::runtime::{Builder, Runtime};
@@ -129,5 +138,54 @@ mod memory {
                 Ok(())
             })?;
         }
+    }
+}
+
+/// The stores over servers, whose time is moved and never waited for.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod servers {
+    use idem_core::store::conformance::Subject;
+    use proptest::test_runner::{Config, TestRunner};
+    use tokio::runtime::Runtime;
+
+    use super::*;
+    #[cfg(feature = "postgres")]
+    use crate::subjects::postgres::Postgres;
+    #[cfg(feature = "redis")]
+    use crate::subjects::redis::Redis;
+
+    /// Much more than a step takes.
+    const UNIT: Duration = Duration::from_secs(30);
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn the_redis_store_answers_as_the_model_does() {
+        let runtime = Runtime::new().expect("a runtime");
+        let mut subject = runtime.block_on(Redis::new());
+        subject.unit = UNIT;
+        compare(&runtime, &subject, 200);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn the_postgres_store_answers_as_the_model_does() {
+        let runtime = Runtime::new().expect("a runtime");
+        let mut subject = runtime.block_on(Postgres::new());
+        subject.unit = UNIT;
+        compare(&runtime, &subject, 60);
+    }
+
+    fn compare(runtime: &Runtime, subject: &dyn Subject, cases: u32) {
+        let mut runner = TestRunner::new(Config::with_cases(cases));
+        let compared = runner.run(&operations(UNIT), |operations| {
+            runtime.block_on(async {
+                let mut sequence = Sequence::start(subject).await;
+                for operation in &operations {
+                    sequence.step(operation).await;
+                }
+            });
+            Ok(())
+        });
+        compared.unwrap_or_else(|error| panic!("{error}"));
     }
 }

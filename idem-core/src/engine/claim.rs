@@ -6,19 +6,30 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep},
+};
 use tracing::Instrument;
 
 use super::Engine;
 use crate::{
     error::StoreError,
-    lease::{Detach, Detached, Ticket},
+    lease::{Detach, Detached, Ticket, later},
+    live::Attendance,
     observe::EventKind,
-    store::{Claim, Grant, Release, ask},
+    policy::OnLapse,
+    store::{Claim, Grant, Release, Released, ask},
 };
 
 /// How often a claim is sent before the request is refused.
 const CLAIM_TRIES: u32 = 3;
+/// How many claims are taken back at once: a store that has just come back has better to do.
+pub(super) const UNDONE_AT_ONCE: usize = 16;
+/// How often a claim that is not there is taken back once more.
+const UNDOES_NOTHING: usize = 2;
+/// For how long a claim is taken back that would otherwise stay for somebody to decide about.
+const UNDONE_FOR: Duration = Duration::from_mins(10);
 
 impl Engine {
     /// Sends the claim. If the request is dropped meanwhile, the claim ends in a task of its own
@@ -31,9 +42,8 @@ impl Engine {
             spawn(&Arc::clone(&ticket), async move {
                 // A failed claim has sent its own `Undo`.
                 if let Ok(Claim::Acquired { grant }) = claim.await {
-                    engine.undo(&ticket, Some(grant)).await;
+                    engine.undo(&ticket, Some(grant), attendance).await;
                 }
-                drop(attendance);
             });
         })
         .await
@@ -53,7 +63,7 @@ impl Engine {
             };
             let pauses = pauses.get_or_insert_with(|| backoff(CLAIM_TRIES as usize - 1));
             let Some(pause) = pauses.next() else {
-                // It may still land: then it blocks the key for one lease at worst.
+                // It may still land, and would block its key though nothing runs.
                 self.take_back(ticket, None);
                 return Err(error);
             };
@@ -61,22 +71,52 @@ impl Engine {
         }
     }
 
-    /// Takes back a claim whose handler has not started.
-    async fn undo(&self, ticket: &Ticket, grant: Option<Grant>) {
+    /// Takes back a claim whose handler has not started; until the store has answered, or for as long
+    /// as the claim can block its key. A shutdown waits for the first try.
+    async fn undo(&self, ticket: &Ticket, grant: Option<Grant>, attendance: Attendance) {
+        let blocks = match ticket.policy.on_lapse {
+            OnLapse::Takeover => ticket.policy.lease,
+            // What lapsed without having run would be told as unknown, until somebody decides.
+            OnLapse::Unknown => ticket.policy.lease.max(UNDONE_FOR),
+        };
+        let give_up = later(Instant::now(), blocks);
         let lease = ticket.lease(grant);
-        let undo = self.0.store.release(&lease, Release::Undo);
-        if let Err(error) = ask(self.0.settings.store_timeout, undo).await {
-            self.tell(ticket, EventKind::ReleaseFailed { error: &error });
+        let mut attendance = Some(attendance);
+        let mut pauses = backoff(usize::MAX);
+        let mut nothing = 0;
+        loop {
+            let answer = {
+                // It is never closed; if it were, there would be no limit.
+                let _turn = self.0.undoing.acquire().await;
+                let undo = self.0.store.release(&lease, Release::Undo);
+                ask(self.0.settings.store_timeout, undo).await
+            };
+            drop(attendance.take());
+            match &answer {
+                // It may have overtaken a claim that was given up and still lands.
+                Ok(Released::Gone) if grant.is_none() && nothing < UNDOES_NOTHING => nothing += 1,
+                Ok(Released::Done | Released::Ended | Released::Superseded | Released::Gone) => {
+                    return;
+                }
+                Err(_) => {}
+            }
+            let pause = pauses.next().unwrap_or(blocks);
+            if later(Instant::now(), pause) >= give_up {
+                if let Err(error) = answer {
+                    self.tell(ticket, EventKind::ReleaseFailed { error: &error });
+                }
+                return;
+            }
+            sleep(pause).await;
         }
     }
 
-    /// Takes back a claim in a task of its own, which a shutdown waits for.
+    /// Takes back a claim in a task of its own.
     pub(super) fn take_back(&self, ticket: Arc<Ticket>, grant: Option<Grant>) {
         let engine = self.clone();
         let attendance = self.0.live.attend();
         spawn(&Arc::clone(&ticket), async move {
-            engine.undo(&ticket, grant).await;
-            drop(attendance);
+            engine.undo(&ticket, grant, attendance).await;
         });
     }
 }

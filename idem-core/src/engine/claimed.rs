@@ -11,6 +11,7 @@ use tracing::{Instrument, Span};
 
 use super::{Answer, Engine, claim::spawn, settling::Ended};
 use crate::{
+    attempt::Attempt,
     decide::{Ending, settle},
     lease::{Detach, Detached, Lease, Ticket},
     live::{Attendance, Phase},
@@ -26,15 +27,22 @@ use crate::{
 pub struct Claimed {
     pub(super) engine: Engine,
     pub(super) lease: Lease,
+    attempt: Option<Attempt>,
     undo: bool,
     _attendance: Attendance,
 }
 
 impl Claimed {
-    pub(super) fn new(engine: Engine, lease: Lease, attendance: Attendance) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        lease: Lease,
+        attempt: Option<Attempt>,
+        attendance: Attendance,
+    ) -> Self {
         Self {
             engine,
             lease,
+            attempt,
             undo: true,
             _attendance: attendance,
         }
@@ -76,10 +84,13 @@ impl Claimed {
         let ttl = self.lease.ticket().policy.ttl;
         match ended {
             Ok(Ran {
-                record,
+                mut record,
                 outcome,
                 response,
             }) => {
+                if let Some(reference) = self.attempt.as_ref().and_then(Attempt::named) {
+                    record.reference = Some(reference);
+                }
                 let status = record.status;
                 let settlement = settle(Ending::Answered { status, outcome });
                 let ended = Ended::of(settlement, Some(record), ttl);

@@ -40,8 +40,8 @@ pub(crate) struct KeeperOptions {
     pub(crate) max_execution: Duration,
     /// The longest wait for an answer of the store.
     pub(crate) store_timeout: Duration,
-    /// How often expired records are dropped.
-    pub(crate) purge_every: Duration,
+    /// How often expired records are dropped, if at all.
+    pub(crate) purge_every: Option<Duration>,
     /// A runtime to run on instead of a thread, for tests that pause its clock.
     pub(crate) runtime: Option<Handle>,
 }
@@ -154,7 +154,9 @@ impl Keeper {
         let Some(kept) = schedule.remove(id) else {
             return;
         };
-        let every = self.shared.options.purge_every;
+        let Some(every) = self.shared.options.purge_every else {
+            return;
+        };
         let policy = &kept.held.ticket.policy;
         let now = Instant::now();
         let until = later(later(now, policy.unfinished().max(policy.lease)), every);
@@ -351,11 +353,14 @@ impl Shared {
 
     /// Drops one batch of expired records, if it is time to.
     async fn purge(&self, store: &dyn Store) {
+        let Some(every) = self.options.purge_every else {
+            return;
+        };
         let now = Instant::now();
         {
             let mut schedule = self.schedule();
             match &mut schedule.purge {
-                Some(purge) if purge.due <= now => purge.due = later(now, self.options.purge_every),
+                Some(purge) if purge.due <= now => purge.due = later(now, every),
                 Some(_) | None => return,
             }
         }

@@ -28,6 +28,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::time::Instant;
 
 pub use self::sequence::{Operation, Sequence};
 use crate::{key::StorageKey, store::Store};
@@ -82,6 +83,12 @@ pub trait Subject: Send + Sync {
     /// Lets time pass for the store: waits, unless its time can be moved.
     async fn advance(&self, by: Duration) {
         tokio::time::sleep(by).await;
+    }
+
+    /// The time on a clock that [`advance`](Self::advance) moves by as much as it moves that of the
+    /// store. Only a [`Sequence`] asks for it.
+    fn now(&self) -> Instant {
+        Instant::now()
     }
 
     /// How far the store's time and that of the test may be apart: the time of a call, or zero
@@ -213,6 +220,7 @@ properties! {
         a_completed_key_can_be_resolved,
         a_stale_decision_changes_nothing,
         a_decision_fences_a_live_owner,
+        a_second_decision_on_the_same_view_is_stale,
         a_decision_about_no_record_says_so,
     }
     wait {

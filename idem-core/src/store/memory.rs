@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use self::{
     clock::{Clock, Moment},
     room::{NoRoom, Reserved, Room},
-    row::{Decision, Found, Row, remnant},
+    row::{Decision, Found, Row},
     shard::Shard,
 };
 use crate::{
@@ -355,7 +355,8 @@ impl Shared {
         {
             return Ok((whole, reserved));
         }
-        let remnant = remnant(record)
+        let remnant = record
+            .remnant()
             .encode()
             .map_err(|too_large| StoreError::unavailable(NAME, too_large))?;
         let reserved = self.room.reserve_anyway(remnant.len());

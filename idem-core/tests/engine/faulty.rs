@@ -11,10 +11,11 @@ use std::{
 
 use async_trait::async_trait;
 use idem_core::{
-    MemoryStore, Record, StorageKey, Store, StoreError,
+    Caller, Fingerprint, IdempotencyKey, KeyRules, MemoryStore, Record, StorageKey, Store,
+    StoreError,
     store::{
-        Claim, ClaimRequest, Completion, Fence, LeaseRef, Release, Released, Renewal, Resolve,
-        Resolved, Summary,
+        Audit, Claim, ClaimRequest, Completion, Fence, LeaseRef, Owner, Release, Released, Renewal,
+        Resolve, Resolved, Summary, Takeover,
     },
 };
 use tokio::{sync::watch, time::Instant};
@@ -59,6 +60,7 @@ pub(crate) struct FaultyStore {
     plan: Arc<Mutex<VecDeque<(Kind, Fault)>>>,
     calls: Arc<Mutex<Vec<Call>>>,
     passing: Arc<watch::Sender<bool>>,
+    last_claim: Arc<Mutex<Option<(StorageKey, Owner, Fingerprint)>>>,
     /// Whether there is always more to purge, and each batch takes its time.
     pub(crate) endless_purge: Arc<AtomicBool>,
 }
@@ -81,6 +83,7 @@ impl FaultyStore {
             plan: Arc::default(),
             calls: Arc::default(),
             passing: Arc::new(watch::Sender::new(false)),
+            last_claim: Arc::default(),
             endless_purge: Arc::default(),
         }
     }
@@ -93,6 +96,30 @@ impl FaultyStore {
     /// Lets what is delayed pass.
     pub(crate) fn let_pass(&self) {
         self.passing.send_replace(true);
+    }
+
+    /// Carries out the last claim, which its sender has given up.
+    pub(crate) async fn land_last_claim(&self) {
+        let claimed = *lock(&self.last_claim);
+        let (id, owner, fingerprint) = claimed.expect("there was a claim");
+        let key = IdempotencyKey::parse(b"late", &KeyRules::default());
+        let audit = Audit {
+            namespace: "",
+            operation: "pay",
+            caller: &Caller::Endpoint,
+            key: &key.expect("a key"),
+        };
+        let late = ClaimRequest {
+            key: &id,
+            owner,
+            fingerprint: &fingerprint,
+            lease: Duration::from_secs(30),
+            ttl: Duration::from_hours(24),
+            takeover: Takeover::Allowed,
+            audit,
+        };
+        let claimed = self.inner.claim(&late).await;
+        assert!(matches!(claimed, Ok(Claim::Acquired { .. })), "{claimed:?}");
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
@@ -151,6 +178,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[async_trait]
 impl Store for FaultyStore {
     async fn claim(&self, claim: &ClaimRequest<'_>) -> Result<Claim, StoreError> {
+        *lock(&self.last_claim) = Some((*claim.key, claim.owner, *claim.fingerprint));
         self.run(Call::Claim, Some(Kind::Claim), self.inner.claim(claim))
             .await
     }

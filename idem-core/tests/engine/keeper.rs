@@ -192,6 +192,15 @@ async fn expired_records_are_purged_and_then_the_keeper_rests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_engine_that_is_told_so_leaves_the_purge_to_others() {
+    let world = World::with(Builder::without_purge);
+    assert_eq!(world.request().await, Sent::own(1));
+    tokio::time::sleep(Duration::from_hours(25)).await;
+    assert_eq!(world.store.count(Call::Purge), 0);
+    assert_eq!(world.store.inner.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_engine_that_is_dropped_ends_its_keeper() {
     let world = World::new();
     assert_eq!(world.request().await, Sent::own(1));

@@ -278,6 +278,55 @@ async fn a_claim_that_was_given_up_and_landed_blocks_nobody() {
     assert_eq!(world.request().await, Sent::own(1));
 }
 
+/// P-08: the store hangs longer than anybody waits, and does all of it when it comes back.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_lands_after_an_outage_is_taken_back() {
+    let world = World::new();
+    world.store.fail(
+        Kind::Claim,
+        [Fault::ReplyDelayed, Fault::Hangs, Fault::Hangs],
+    );
+    world.store.fail(Kind::Release, [Fault::Hangs; 3]);
+    let refused = world.request().await;
+    assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
+    // The first three times nobody hears of it.
+    tokio::time::sleep(LEASE / 2).await;
+    assert_eq!((world.store.count(UNDO), world.state().await), (4, None));
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
+/// P-08: the claim lands after it was taken back.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_overtaken_by_its_undoing_is_taken_back() {
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::Unreachable; 3]);
+    let refused = world.request().await;
+    assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
+    settle().await;
+    assert_eq!(world.store.count(UNDO), 1);
+    world.store.land_last_claim().await;
+    assert!(world.state().await.is_some());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((world.store.count(UNDO), world.state().await), (2, None));
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_taken_back_for_as_long_as_it_can_block_its_key() {
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::ReplyLost; 3]);
+    world.store.fail(Kind::Release, [Fault::Unreachable; 1_000]);
+    let refused = world.request().await;
+    assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
+    tokio::time::sleep(LEASE).await;
+    let tried = world.store.count(UNDO);
+    assert!((5..50).contains(&tried), "{tried}");
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(world.store.count(UNDO), tried);
+    assert_eq!(world.engine.counts().releases_failed, 1);
+    assert_eq!(world.request().await, Sent::own(1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_store_is_asked_once_and_nothing_is_taken_back() {
     let world = World::new();

@@ -190,6 +190,7 @@ impl Model {
             }
             Some(row) => {
                 row.owner = Owner::random();
+                row.grant.fence = row.grant.fence.next();
                 match how {
                     Resolve::Complete { record, ttl } => {
                         row.state = State::Completed;

@@ -115,7 +115,8 @@ pub async fn a_completed_key_can_be_resolved(subject: &dyn Subject) {
         Resolved::Done
     );
     assert_eq!(completed(first.rival().claim(&store).await), record(2));
-    let resolved = resolve(&*store, &first, grant.fence, Resolve::Release).await;
+    let seen = summary(&*store, &first).await.grant.fence;
+    let resolved = resolve(&*store, &first, seen, Resolve::Release).await;
     assert_eq!(resolved, Resolved::Done);
     let released = summary(&*store, &first).await;
     assert_eq!((released.state, released.status), (State::Released, None));
@@ -161,7 +162,29 @@ pub async fn a_decision_fences_a_live_owner(subject: &dyn Subject) {
         let late = first.release(&store, Release::Forget).await;
         assert_eq!(late, Released::Superseded);
         let found = summary(&*store, &first).await;
-        assert_eq!((found.state, found.grant), (state, grant));
+        assert_eq!((found.state, found.grant.attempt), (state, grant.attempt));
+    }
+}
+
+/// Of two operators who saw the same record one decides, and the other is told.
+pub async fn a_second_decision_on_the_same_view_is_stale(subject: &dyn Subject) {
+    let store = subject.store().await;
+    for (how, state) in [
+        (complete_with(2), State::Completed),
+        (Resolve::Release, State::Released),
+    ] {
+        let mut first = Attempt::fresh();
+        let seen = first.acquire(&store).await.fence;
+        let resolved = resolve(&*store, &first, seen, how).await;
+        assert_eq!(resolved, Resolved::Done);
+
+        let fence = summary(&*store, &first).await.grant.fence;
+        assert!(fence > seen);
+        for late in every_decision() {
+            let resolved = resolve(&*store, &first, seen, late).await;
+            assert_eq!(resolved, Resolved::Stale { fence });
+        }
+        assert_eq!(summary(&*store, &first).await.state, state);
     }
 }
 

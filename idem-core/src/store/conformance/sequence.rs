@@ -278,7 +278,7 @@ impl<'a> Sequence<'a> {
     async fn clear_of_edges(&mut self) -> Instant {
         let tolerance = self.subject.tolerance();
         loop {
-            let now = Instant::now();
+            let now = self.subject.now();
             let is_near = |edge: Instant| edge.max(now) - edge.min(now) < tolerance;
             if !self.models.iter().flat_map(Model::edges).any(is_near) {
                 for model in &mut self.models {

@@ -18,7 +18,6 @@ use super::{
 use crate::{
     fingerprint::Fingerprint,
     key::StorageKey,
-    record::Record,
     store::{
         Audit, Claim, ClaimRequest, Completion, Fence, Grant, LeaseRef, Owner, Release, Released,
         Renewal, Resolved, State, Summary, Takeover,
@@ -206,7 +205,8 @@ impl Row {
             }
             Phase::InProgress { .. } | Phase::Released => {
                 self.grant = Grant {
-                    fence,
+                    // A decision may have raised it past the number at hand.
+                    fence: fence.max(grant.fence.next()),
                     attempt: grant.attempt.saturating_add(1),
                 };
                 self.owner = claim.owner;
@@ -284,12 +284,14 @@ impl Row {
         Released::Done
     }
 
-    /// The new owner is nobody: it fences whoever still runs.
+    /// The new owner is nobody: it fences whoever still runs. The new fence tells a second operator,
+    /// who saw the same record, that somebody was faster.
     pub(super) fn resolve(&mut self, expected: Fence, how: Decision, now: Moment) -> Resolved {
         let fence = self.grant.fence;
         if fence != expected {
             return Resolved::Stale { fence };
         }
+        self.grant.fence = fence.next();
         self.owner = Owner::random();
         match how {
             Decision::Complete { response, ttl } => self.keep(&response, ttl, now),
@@ -336,19 +338,5 @@ impl Row {
     /// Takes those who wait out, if there are any, to be woken.
     pub(super) fn take_waiters(&mut self) -> Option<Waiters> {
         (!self.waiters.is_empty()).then(|| mem::take(&mut self.waiters))
-    }
-}
-
-/// What is left of a record that finds no room: that it is completed, with what status, and where
-/// its thing is.
-pub(super) fn remnant(record: &Record) -> Record {
-    let mut remnant = Record::new(record.status, Bytes::new()).without_body();
-    remnant.reference = record
-        .reference
-        .clone()
-        .filter(|reference| u16::try_from(reference.len()).is_ok());
-    match record.header("location") {
-        Some(location) => remnant.with_header("location", location.clone()),
-        None => remnant,
     }
 }

@@ -1,0 +1,278 @@
+//! Sending a statement, so that whoever waits for its answer may go away at any moment.
+//!
+//! Each call is a task of its own. A request that is dropped drops the handle of the task, never a
+//! statement half-way: the task ends by itself, within its limit, and gives a whole connection back.
+//!
+//! Invariant: a connection whose statement did not end, or ended in a way that was not expected, is
+//! closed and not given back. A statement is a transaction of its own.
+
+use std::{sync::Arc, time::Duration};
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use sqlx::{
+    Arguments, AssertSqlSafe, Encode, PgPool, Postgres, Type,
+    error::BoxDynError,
+    pool::PoolConnection,
+    postgres::{PgArguments, PgRow},
+};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep, timeout_at},
+};
+use tracing::Instrument;
+
+use super::{
+    NAME,
+    failure::{Failure, Remedy, failed, remedy},
+};
+use crate::error::StoreError;
+
+/// What a statement answered: `None` if it is to be sent again.
+pub(super) type Read<T> = Result<Option<T>, Failure>;
+
+/// Where statements are sent to.
+#[derive(Debug, Clone)]
+pub(super) struct Database {
+    pool: PgPool,
+    limit: Duration,
+}
+
+/// A statement and its parameters.
+pub(super) struct Statement {
+    /// A cheaper one with the same parameters, which need not have an answer.
+    first: Option<Arc<str>>,
+    sql: Arc<str>,
+    parameters: Result<PgArguments, BoxDynError>,
+    repeat: Repeat,
+}
+
+/// Whether a statement may be sent again when it is not known what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// It recognises itself.
+    Safe,
+    /// It would be told that somebody was faster.
+    Unsafe,
+}
+
+impl Statement {
+    /// A statement that may be sent again.
+    pub(super) fn new(sql: &Arc<str>) -> Self {
+        Self {
+            first: None,
+            sql: Arc::clone(sql),
+            parameters: Ok(PgArguments::default()),
+            repeat: Repeat::Safe,
+        }
+    }
+
+    /// Sends `first` first.
+    pub(super) fn after(self, first: &Arc<str>) -> Self {
+        Self {
+            first: Some(Arc::clone(first)),
+            ..self
+        }
+    }
+
+    /// Says that the statement is not to be sent again when it is not known what became of it.
+    pub(super) fn once(self) -> Self {
+        Self {
+            repeat: Repeat::Unsafe,
+            ..self
+        }
+    }
+
+    /// Gives the next parameter.
+    pub(super) fn bind<'q, T>(mut self, value: T) -> Self
+    where
+        T: Encode<'q, Postgres> + Type<Postgres>,
+    {
+        if let Ok(arguments) = &mut self.parameters
+            && let Err(error) = arguments.add(value)
+        {
+            self.parameters = Err(error);
+        }
+        self
+    }
+}
+
+impl Database {
+    pub(super) fn new(pool: PgPool, limit: Duration) -> Self {
+        Self { pool, limit }
+    }
+
+    pub(super) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// One connection more, of a pool of its own. A connection lives on the runtime that made it:
+    /// this one is made on the runtime of whoever asks for it.
+    pub(super) async fn reopen(&self) -> Result<Self, StoreError> {
+        let database = self.clone();
+        in_a_task(async move {
+            let Self { pool, limit } = database;
+            let options = pool.options().clone();
+            let own = Self {
+                pool: options
+                    .min_connections(0)
+                    .max_connections(1)
+                    .acquire_timeout(limit)
+                    .connect_lazy_with((*pool.connect_options()).clone()),
+                limit,
+            };
+            drop(own.acquire(Instant::now() + limit).await?);
+            Ok(own)
+        })
+        .await
+    }
+
+    /// Sends the statement until `read` has an answer, at the longest for the limit of a call.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        statement: Statement,
+        read: fn(&[PgRow]) -> Read<T>,
+    ) -> Result<T, StoreError> {
+        let database = self.clone();
+        in_a_task(async move { database.send(statement, read).await }).await
+    }
+
+    /// Carries out several statements that need no answer, as one transaction.
+    pub(super) async fn run(&self, script: String, limit: Duration) -> Result<(), StoreError> {
+        let database = Self {
+            limit,
+            ..self.clone()
+        };
+        in_a_task(async move {
+            let deadline = Instant::now() + limit;
+            let mut connection = database.acquire(deadline).await?;
+            let running = sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *connection);
+            let failure = match timeout_at(deadline, running).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) => failed(error),
+                Err(_) => Failure::Slow { limit },
+            };
+            close(connection);
+            Err(failure)
+        })
+        .await
+    }
+
+    /// Tries until there is an answer, or none is to be had.
+    async fn send<T>(
+        &self,
+        statement: Statement,
+        read: fn(&[PgRow]) -> Read<T>,
+    ) -> Result<T, Failure> {
+        let deadline = Instant::now() + self.limit;
+        let mut pauses = pauses();
+        let mut contended = 0;
+        loop {
+            let failure = match self.attempt(&statement, read, deadline).await? {
+                Tried::Answered(answer) => return Ok(answer),
+                Tried::Failed(failure) => failure,
+            };
+            contended += u32::from(matches!(failure, Failure::Contended));
+            let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+            if contended == CONTENDED_TRIES || Instant::now() + pause >= deadline {
+                return Err(failure);
+            }
+            sleep(pause).await;
+        }
+    }
+
+    /// Tries once, on one connection.
+    async fn attempt<T>(
+        &self,
+        statement: &Statement,
+        read: fn(&[PgRow]) -> Read<T>,
+        deadline: Instant,
+    ) -> Result<Tried<T>, Failure> {
+        let parameters = match &statement.parameters {
+            Ok(parameters) => parameters,
+            Err(error) => return Err(Failure::Parameter(error.to_string())),
+        };
+        let mut connection = self.acquire(deadline).await?;
+        for sql in statement.first.iter().chain([&statement.sql]) {
+            let query = sqlx::query_with(AssertSqlSafe(Arc::clone(sql)), parameters.clone());
+            let error = match timeout_at(deadline, query.fetch_all(&mut *connection)).await {
+                Ok(Ok(rows)) => match read(&rows)? {
+                    Some(answer) => return Ok(Tried::Answered(answer)),
+                    None => continue,
+                },
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    close(connection);
+                    return Err(Failure::Slow { limit: self.limit });
+                }
+            };
+            return match remedy(&error) {
+                Remedy::Retry => Ok(Tried::Failed(failed(error))),
+                Remedy::GiveUp => Err(failed(error)),
+                Remedy::Reconnect if statement.repeat == Repeat::Safe => {
+                    close(connection);
+                    Ok(Tried::Failed(failed(error)))
+                }
+                Remedy::Reconnect | Remedy::Close => {
+                    close(connection);
+                    Err(failed(error))
+                }
+            };
+        }
+        Ok(Tried::Failed(Failure::Contended))
+    }
+
+    /// A connection of the pool, within the limit of the call.
+    async fn acquire(&self, deadline: Instant) -> Result<PoolConnection<Postgres>, Failure> {
+        match timeout_at(deadline, self.pool.acquire()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(sqlx::Error::PoolTimedOut)) | Err(_) => {
+                Err(Failure::NoConnection { limit: self.limit })
+            }
+            Ok(Err(error)) => Err(failed(error)),
+        }
+    }
+}
+
+/// What came of one try.
+enum Tried<T> {
+    Answered(T),
+    /// Another try may do better.
+    Failed(Failure),
+}
+
+/// The runtime of whoever calls.
+pub(super) fn runtime() -> Result<Handle, Failure> {
+    Handle::try_current().map_err(|_| Failure::NoRuntime)
+}
+
+/// Runs `call` to its end, whether or not anybody waits for it.
+async fn in_a_task<T: Send + 'static>(
+    call: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, StoreError> {
+    match runtime()?.spawn(call.in_current_span()).await {
+        Ok(answer) => answer.map_err(StoreError::from),
+        Err(ended) if ended.is_panic() => Err(StoreError::Panicked),
+        Err(ended) => Err(StoreError::unavailable(NAME, ended)),
+    }
+}
+
+/// Closes a connection at once: what it still has to say is for nobody.
+fn close(connection: PoolConnection<Postgres>) {
+    drop(connection.detach());
+}
+
+/// How often a record may have changed, or be locked, before a call gives up: each try of a renewal
+/// extends its other leases again.
+const CONTENDED_TRIES: u32 = 8;
+/// The longest pause before a statement is sent again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// 1 ms, growing to [`LONGEST_PAUSE`], jittered.
+fn pauses() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(1))
+        .with_max_delay(LONGEST_PAUSE)
+        .without_max_times()
+        .with_jitter()
+        .build()
+}

@@ -15,9 +15,11 @@ use http::{
     request::Parts,
 };
 use idem_core::{
-    Adapter, Counts, Drained, Engine, Principal, Rejection, Store,
+    Adapter, Caller, Counts, Drained, Engine, IdempotencyKey, Principal, Rejection, Store,
+    StoreError,
     adapter::{Callers, Render, Renderer},
     observe::Operation,
+    store::{Fence, Resolve, Resolved, Summary},
 };
 use tower_layer::Layer;
 use tower_service::Service;
@@ -117,6 +119,91 @@ impl Idempotency {
     /// ```
     pub async fn drain(&self, limit: Duration) -> Drained {
         self.0.engine.drain(limit).await
+    }
+
+    /// Says what is known of a key: its state, attempts, fence, times, status, and what the handler
+    /// called the thing that it made ([`Attempt::reference`](crate::Attempt)); `None` if there is no
+    /// record, or none any more.
+    ///
+    /// `operation` is what the attribute says, or method and route template: `POST /v1/payments`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store does not answer within the engine's limit.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    ///
+    /// # Examples
+    /// Support staff ask what became of a payment:
+    /// ```
+    /// use idem_axum::{Caller, Idempotency, IdempotencyKey, KeyRules, MemoryStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let idem = Idempotency::new(MemoryStore::new());
+    /// let ada = Caller::User("ada".to_owned());
+    /// let key = IdempotencyKey::parse(b"order-17", &KeyRules::default())?;
+    /// match idem.lookup(&ada, "POST /v1/payments", &key).await? {
+    ///     Some(found) => println!("{:?}, status {:?}, {:?}", found.state, found.status, found.reference),
+    ///     None => println!("never seen, or forgotten since"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn lookup(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Summary>, StoreError> {
+        self.0.engine.lookup(caller, operation, key).await
+    }
+
+    /// Decides an outcome that nobody knows, or frees a key that is stuck; if its fence is still the
+    /// one that [`lookup`](Self::lookup) told.
+    ///
+    /// An owner that still runs is replaced: it changes the record no more, except that after a
+    /// release or a forgetting its engine may claim the key anew for its answer, as
+    /// [`Store::resolve`] says.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store does not answer within the engine's limit: the decision may be
+    /// carried out or not, and a look-up tells.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: a dropped decision may be carried out.
+    ///
+    /// # Examples
+    /// ```
+    /// use idem_axum::{
+    ///     Caller, Idempotency, IdempotencyKey,
+    ///     store::{Resolve, Resolved},
+    /// };
+    ///
+    /// # async fn free(idem: &Idempotency, ada: Caller, key: IdempotencyKey) -> Result<(), idem_axum::StoreError> {
+    /// // The bank knows nothing of this payment: the next equal request may run.
+    /// if let Some(found) = idem.lookup(&ada, "POST /v1/payments", &key).await? {
+    ///     let seen = found.grant.fence;
+    ///     let resolved = idem.resolve(&ada, "POST /v1/payments", &key, seen, Resolve::Release).await?;
+    ///     if let Resolved::Stale { .. } = resolved {
+    ///         println!("it has changed meanwhile: look again");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn resolve(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        key: &IdempotencyKey,
+        seen: Fence,
+        how: Resolve,
+    ) -> Result<Resolved, StoreError> {
+        self.0
+            .engine
+            .resolve(caller, operation, key, seen, how)
+            .await
     }
 
     /// Answers a refusal: in the application's own words, or with a problem document.

@@ -131,6 +131,10 @@
 //! | feature | adds |
 //! |---|---|
 //! | `memory` (default) | [`MemoryStore`]: the embedded store, for one process |
+//! | `redis` | `RedisStore`: records in Redis 7.0 or later, or Valkey |
+//! | `redis-tls` | TLS towards Redis: URLs that begin with `rediss://` |
+//! | `postgres` | `PostgresStore`: records in a table of PostgreSQL 13 or later |
+//! | `postgres-tls` | TLS towards PostgreSQL |
 //! | `conformance` | [`store`]`::conformance`: the properties that every store must have |
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -141,15 +145,24 @@ mod request;
 mod response;
 mod runtime;
 
+#[cfg(any(feature = "postgres", feature = "redis"))]
+#[doc(inline)]
+pub use idem_core::ConnectError;
 #[doc(inline)]
 pub use idem_core::{
-    Caller, ConfigError, Counts, Drained, IntoCaller, InvalidKey, KeyFormat, OnLapse, Outcome,
-    Principal, Record, RecordBody, Rejection, Required, Resolution, StorageKey, Store, StoreDown,
-    StoreError, decide, observe, refusal, store,
+    Caller, ConfigError, Counts, Drained, IdempotencyKey, IntoCaller, InvalidKey, KeyFormat,
+    KeyRules, OnLapse, Outcome, Principal, Record, RecordBody, Rejection, Required, Resolution,
+    StorageKey, Store, StoreDown, StoreError, decide, observe, refusal, store,
 };
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use idem_core::{MemoryStore, MemoryStoreOptions};
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use idem_core::{PostgresStore, PostgresStoreOptions};
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use idem_core::{RedisStore, RedisStoreOptions, WaitReplicas};
 pub use idem_macros::idempotent_axum as idempotent;
 
 pub use self::{

@@ -44,6 +44,8 @@ pub struct Reply {
     pub body: Body,
     /// What it says about its own answer.
     pub outcome: Option<String>,
+    /// What the handler calls the thing that it made.
+    pub reference: Option<String>,
 }
 
 impl App {
@@ -166,6 +168,7 @@ impl App {
             headers: step.headers.clone(),
             body,
             outcome: step.outcome.clone(),
+            reference: step.reference.clone(),
         }
     }
 }

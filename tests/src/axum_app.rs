@@ -2,13 +2,13 @@
 
 use std::{
     convert::Infallible,
-    future::{Future, Ready, ready},
+    future::{Ready, ready},
     io,
     net::SocketAddr,
-    pin::Pin,
     time::Duration,
 };
 
+use async_trait::async_trait;
 use axum::{
     Extension, Form, Json, Router,
     body::{Body, Bytes},
@@ -28,7 +28,10 @@ use axum::{
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, Full};
 use idem_axum::{Attempt, Idempotency, Outcome, Principal, Rejection, idempotent};
-use idem_core::Counts;
+use idem_core::{
+    Caller, Counts, Drained, IdempotencyKey, StoreError,
+    store::{Fence, Resolve, Resolved, Summary},
+};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
@@ -105,16 +108,34 @@ pub async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
     (addr, server)
 }
 
+#[async_trait]
 impl Handle for Idempotency {
     fn counts(&self) -> Counts {
         Idempotency::counts(self)
     }
 
-    fn drain(
+    async fn drain(&self, limit: Duration) -> Drained {
+        Idempotency::drain(self, limit).await
+    }
+
+    async fn lookup(
         &self,
-        limit: Duration,
-    ) -> Pin<Box<dyn Future<Output = idem_core::Drained> + Send + '_>> {
-        Box::pin(Idempotency::drain(self, limit))
+        caller: &Caller,
+        operation: &str,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Summary>, StoreError> {
+        Idempotency::lookup(self, caller, operation, key).await
+    }
+
+    async fn resolve(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        key: &IdempotencyKey,
+        seen: Fence,
+        how: Resolve,
+    ) -> Result<Resolved, StoreError> {
+        Idempotency::resolve(self, caller, operation, key, seen, how).await
     }
 }
 
@@ -231,6 +252,9 @@ impl Context {
             ..self.seen
         };
         let reply = self.app.perform(script, seen).await;
+        if let Some(reference) = &reply.reference {
+            attempt.reference(reference);
+        }
         respond(&self.app, reply)
     }
 }

@@ -14,6 +14,7 @@ pub mod framed;
 pub mod gate;
 pub mod heard;
 pub mod logs;
+pub mod race;
 pub mod script;
 pub mod store;
 pub mod world;
@@ -38,14 +39,20 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
     happened.unwrap_or_else(|_| panic!("never came to be: {what}"))
 }
 
-/// Runs each named scenario, an `async fn(World)`, on every framework and store.
+/// Runs each named scenario, an `async fn(World)`, on every framework and store; after `in memory:` with
+/// the embedded store only.
 ///
 /// A scenario that needs another [`Setup`] than the default starts its own with
 /// [`World::again`].
 #[macro_export]
 macro_rules! scenarios {
+    (in memory: $($name:ident),* $(,)?) => {
+        $crate::scenarios!(@row axum_memory_only, Axum, Memory, $($name),*);
+    };
     ($($name:ident),* $(,)?) => {
         $crate::scenarios!(@row axum_memory, Axum, Memory, $($name),*);
+        $crate::scenarios!(@row axum_redis, Axum, Redis, $($name),*);
+        $crate::scenarios!(@row axum_postgres, Axum, Postgres, $($name),*);
     };
     (@row $row:ident, $framework:ident, $store:ident, $($name:ident),*) => {
         mod $row {

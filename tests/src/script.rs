@@ -79,6 +79,9 @@ pub struct Step {
     /// What it says about its own answer: `keep`, `release`, `forget`, `unknown`.
     #[serde(default)]
     pub outcome: Option<String>,
+    /// What it calls the thing that it made.
+    #[serde(default)]
+    pub reference: Option<String>,
 }
 
 /// Where a handler panics.
@@ -133,6 +136,7 @@ impl Default for Step {
             headers: Vec::new(),
             body: Body::Unique,
             outcome: None,
+            reference: None,
         }
     }
 }
@@ -207,6 +211,13 @@ impl Step {
     #[must_use]
     pub fn outcome(mut self, outcome: &str) -> Self {
         self.outcome = Some(outcome.to_owned());
+        self
+    }
+
+    /// Calls the thing that it made this.
+    #[must_use]
+    pub fn reference(mut self, reference: &str) -> Self {
+        self.reference = Some(reference.to_owned());
         self
     }
 }

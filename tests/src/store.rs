@@ -6,30 +6,97 @@ use std::{fmt, io, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use idem_core::{
-    MemoryStore, Record, StorageKey, Store, StoreError,
+    MemoryStore, MemoryStoreOptions, PostgresStore, PostgresStoreOptions, Record, RedisStore,
+    RedisStoreOptions, StorageKey, Store, StoreError,
     store::{
         Claim, ClaimRequest, Completion, Fence, LeaseRef, Release, Released, Renewal, Resolve,
         Resolved, Summary,
     },
 };
+use idem_services::{Postgres, Redis};
 use tokio::{sync::watch, time::Instant};
 
-use crate::in_time;
+use crate::{
+    clock::Clock,
+    in_time,
+    world::{Setup, Time},
+};
+
+/// How long a store on the same machine may take when many scenarios run at once. The engine has a limit
+/// of its own, and that is the one that scenarios are about.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const ANSWERS: &str = "the store answers";
 
 /// A store, and what goes on between it and the engines that share it.
 #[derive(Clone)]
-pub struct TestStore(Arc<Inner>);
+pub struct TestStore {
+    shared: Arc<Shared>,
+    /// The handle of a lease keeper, with a connection of its own.
+    reopened: Option<Arc<dyn Store>>,
+}
 
-struct Inner {
+struct Shared {
     backend: Backend,
     traffic: [watch::Sender<Traffic>; 5],
 }
 
-/// The store itself.
+/// The store itself, and the way to turn its time.
 #[derive(Debug)]
 pub(crate) enum Backend {
-    /// The embedded one.
-    Memory(MemoryStore),
+    /// The embedded one, with its clock unless it goes by the real one.
+    Memory(MemoryStore, Option<Clock>),
+    /// One over Redis, with a prefix of its own.
+    Redis(RedisStore),
+    /// One over Postgres, with a table of its own.
+    Postgres(PostgresStore),
+    /// One that the scenario has opened, by the real time.
+    Opened(Arc<dyn Store>),
+}
+
+impl Backend {
+    /// The embedded store.
+    pub(crate) fn memory(setup: &Setup) -> Self {
+        let mut options = MemoryStoreOptions::default();
+        if let Some(records) = setup.max_records {
+            options = options.with_max_records(records);
+        }
+        if let Some(bytes) = setup.max_bytes {
+            options = options.with_max_bytes(bytes);
+        }
+        let make = move || MemoryStore::with_options(options);
+        match setup.time {
+            Time::Real => Self::Memory(make(), None),
+            Time::Turned => {
+                let (clock, store) = Clock::with(make);
+                Self::Memory(store, Some(clock))
+            }
+        }
+    }
+
+    /// A store over the Redis that all scenarios share.
+    pub(crate) async fn redis() -> Self {
+        let redis = Redis::shared().await;
+        let options = RedisStoreOptions::default()
+            .with_prefix(format!("idem:{:016x}:", rand::random::<u64>()))
+            .with_timeout(PATIENCE);
+        let store = RedisStore::connect_with(&redis.url(), options).await;
+        Self::Redis(store.expect("the store opens"))
+    }
+
+    /// A store over the Postgres that all scenarios share.
+    pub(crate) async fn postgres() -> Self {
+        let postgres = Postgres::shared().await;
+        let options = PostgresStoreOptions::default()
+            .with_table(format!("idem_{:016x}", rand::random::<u64>()))
+            .with_migration()
+            .with_keep_expired(Duration::ZERO)
+            .with_max_connections(4)
+            .with_timeout(PATIENCE)
+            .with_lock_timeout(PATIENCE);
+        let store = PostgresStore::connect_with(&postgres.url(), options).await;
+        Self::Postgres(store.expect("the store opens"))
+    }
 }
 
 /// A call that a scenario watches, holds or lets fail.
@@ -58,10 +125,21 @@ struct Traffic {
 
 impl TestStore {
     pub(crate) fn new(backend: Backend) -> Self {
-        Self(Arc::new(Inner {
-            backend,
-            traffic: std::array::from_fn(|_| watch::Sender::default()),
-        }))
+        Self {
+            shared: Arc::new(Shared {
+                backend,
+                traffic: std::array::from_fn(|_| watch::Sender::default()),
+            }),
+            reopened: None,
+        }
+    }
+
+    /// The same store over a connection of its own, which lives where this is called.
+    pub(crate) async fn again(&self) -> Result<Self, StoreError> {
+        Ok(Self {
+            shared: Arc::clone(&self.shared),
+            reopened: Some(self.inner().reopen().await?),
+        })
     }
 
     /// How many calls of this kind are on their way.
@@ -116,26 +194,51 @@ impl TestStore {
     }
 
     /// Puts other bytes in the place of a stored response; gives those that were there.
-    pub fn swap_response(&self, key: &StorageKey, bytes: Bytes) -> Option<Bytes> {
-        match &self.0.backend {
-            Backend::Memory(store) => store.swap_response(key, bytes),
+    pub async fn swap_response(&self, key: &StorageKey, bytes: Bytes) -> Option<Bytes> {
+        match &self.shared.backend {
+            Backend::Memory(store, _) => store.swap_response(key, bytes),
+            Backend::Redis(store) => store.swap_response(key, bytes).await.expect(ANSWERS),
+            Backend::Postgres(store) => store.swap_response(key, bytes).await.expect(ANSWERS),
+            Backend::Opened(_) => None,
+        }
+    }
+
+    /// Lets the time of the store pass.
+    pub(crate) async fn advance(&self, by: Duration) {
+        match &self.shared.backend {
+            Backend::Memory(_, clock) => {
+                let clock = clock.as_ref();
+                clock.expect("a clock that can be turned").advance(by);
+            }
+            Backend::Redis(store) => store.advance(by).await.expect(ANSWERS),
+            Backend::Postgres(store) => store.advance(by).await.expect(ANSWERS),
+            Backend::Opened(_) => panic!("the time of this store is the real one"),
         }
     }
 
     /// How many records it holds, with those that have expired and were not dropped yet.
-    pub(crate) fn records(&self) -> usize {
-        match &self.0.backend {
-            Backend::Memory(store) => store.len(),
+    pub(crate) async fn records(&self) -> usize {
+        match &self.shared.backend {
+            Backend::Memory(store, _) => store.len(),
+            Backend::Redis(store) => store.records().await.expect(ANSWERS),
+            Backend::Postgres(store) => store.records().await.expect(ANSWERS),
+            Backend::Opened(_) => panic!("the records of this store are not counted"),
         }
     }
 
     fn traffic(&self, call: StoreCall) -> &watch::Sender<Traffic> {
-        &self.0.traffic[call as usize]
+        &self.shared.traffic[call as usize]
     }
 
     fn inner(&self) -> &dyn Store {
-        match &self.0.backend {
-            Backend::Memory(store) => store,
+        if let Some(reopened) = &self.reopened {
+            return reopened;
+        }
+        match &self.shared.backend {
+            Backend::Memory(store, _) => store,
+            Backend::Redis(store) => store,
+            Backend::Postgres(store) => store,
+            Backend::Opened(store) => store,
         }
     }
 
@@ -181,7 +284,7 @@ impl Drop for UnderWay<'_> {
 
 impl fmt::Debug for TestStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.backend.fmt(f)
+        self.shared.backend.fmt(f)
     }
 }
 
@@ -235,6 +338,6 @@ impl Store for TestStore {
     }
 
     async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(self.clone()))
+        Ok(Arc::new(self.again().await?))
     }
 }

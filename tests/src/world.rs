@@ -3,9 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    future::Future,
     net::SocketAddr,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -13,9 +11,12 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use idem_core::{
-    Adapter, Builder, Caller, Counts, Drained, IdempotencyKey, KeyRules, MemoryStore,
-    MemoryStoreOptions, Required, StorageKey, observe::Observer,
+    Adapter, Builder, Caller, Counts, Drained, IdempotencyKey, KeyRules, Required, StorageKey,
+    Store, StoreError,
+    observe::Observer,
+    store::{Fence, Resolve, Resolved, Summary},
 };
 use tokio::{
     runtime::{Handle as RuntimeHandle, Runtime},
@@ -26,7 +27,6 @@ use crate::{
     app::App,
     axum_app,
     client::{Answer, Call},
-    clock::Clock,
     connection::Connection,
     logs,
     store::{Backend, TestStore},
@@ -44,6 +44,10 @@ pub enum Framework {
 pub enum StoreKind {
     /// The embedded one.
     Memory,
+    /// Redis.
+    Redis,
+    /// Postgres.
+    Postgres,
 }
 
 /// A framework and a store.
@@ -206,11 +210,28 @@ impl Observer for Shared {
 }
 
 /// What a scenario needs of an engine, whichever framework holds it.
+#[async_trait]
 pub trait Handle: Send + Sync {
     /// How often each thing happened.
     fn counts(&self) -> Counts;
     /// Shuts the engine down.
-    fn drain(&self, limit: Duration) -> Pin<Box<dyn Future<Output = Drained> + Send + '_>>;
+    async fn drain(&self, limit: Duration) -> Drained;
+    /// Looks a key up.
+    async fn lookup(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Summary>, StoreError>;
+    /// Decides about a key.
+    async fn resolve(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        key: &IdempotencyKey,
+        seen: Fence,
+        how: Resolve,
+    ) -> Result<Resolved, StoreError>;
 }
 
 /// How many services this process has started.
@@ -229,9 +250,9 @@ pub struct World {
     row: Row,
     client: reqwest::Client,
     idem: Box<dyn Handle>,
-    clock: Option<Arc<Clock>>,
     server: JoinHandle<()>,
-    runtime: Option<Runtime>,
+    /// Ends with the service.
+    _home: Home,
 }
 
 impl World {
@@ -241,46 +262,31 @@ impl World {
     /// If it cannot be started.
     pub async fn start(row: Row, setup: Setup) -> Self {
         logs::listen();
-        let make = match row.store {
-            StoreKind::Memory => {
-                let mut options = MemoryStoreOptions::default();
-                if let Some(records) = setup.max_records {
-                    options = options.with_max_records(records);
+        let home = Home::new(setup.workers);
+        // Opened where the service runs: its connections live there.
+        let opening = {
+            let setup = setup.clone();
+            async move {
+                match row.store {
+                    StoreKind::Memory => Backend::memory(&setup),
+                    StoreKind::Redis => Backend::redis().await,
+                    StoreKind::Postgres => Backend::postgres().await,
                 }
-                if let Some(bytes) = setup.max_bytes {
-                    options = options.with_max_bytes(bytes);
-                }
-                move || TestStore::new(Backend::Memory(MemoryStore::with_options(options)))
             }
         };
-        let (clock, store) = match setup.time {
-            Time::Real => (None, make()),
-            Time::Turned => {
-                let (clock, store) = Clock::with(make);
-                (Some(Arc::new(clock)), store)
-            }
-        };
-        Self::serve(row, setup, App::default(), store, clock).await
+        let backend = home.run(opening).await;
+        Self::serve(row, setup, App::default(), TestStore::new(backend), home).await
     }
 
-    async fn serve(
-        row: Row,
-        setup: Setup,
-        app: App,
-        store: TestStore,
-        clock: Option<Arc<Clock>>,
-    ) -> Self {
-        let runtime = match setup.workers {
-            Workers::Shared => None,
-            Workers::One => {
-                let mut runtime = tokio::runtime::Builder::new_multi_thread();
-                let built = runtime.worker_threads(1).enable_all().build();
-                Some(built.expect("a runtime"))
-            }
-        };
-        let home = runtime
-            .as_ref()
-            .map_or_else(RuntimeHandle::current, |runtime| runtime.handle().clone());
+    /// Starts a service over a store that the scenario has opened. Its time is the real one.
+    pub async fn over(row: Row, setup: Setup, store: Arc<dyn Store>) -> Self {
+        logs::listen();
+        let store = TestStore::new(Backend::Opened(store));
+        let home = Home::new(setup.workers);
+        Self::serve(row, setup, App::default(), store, home).await
+    }
+
+    async fn serve(row: Row, setup: Setup, app: App, store: TestStore, home: Home) -> Self {
         let start = {
             let (app, store) = (app.clone(), store.clone());
             async move {
@@ -289,8 +295,7 @@ impl World {
                 }
             }
         };
-        let started = home.spawn(start).await;
-        let (addr, idem, server) = started.expect("the settings of a scenario are valid");
+        let (addr, idem, server) = home.run(start).await;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
@@ -304,9 +309,8 @@ impl World {
             row,
             client,
             idem,
-            clock,
             server,
-            runtime,
+            _home: home,
         }
     }
 
@@ -318,7 +322,11 @@ impl World {
     /// Starts another service of the same application, over the same store: another replica.
     pub async fn beside(&self, setup: Setup) -> Self {
         let (app, store) = (self.app.clone(), self.store.clone());
-        Self::serve(self.row, setup, app, store, self.clock.clone()).await
+        let home = Home::new(setup.workers);
+        let store = home
+            .run(async move { store.again().await.expect("the store opens") })
+            .await;
+        Self::serve(self.row, setup, app, store, home).await
     }
 
     /// Opens a bare connection.
@@ -349,9 +357,32 @@ impl World {
     /// # Panics
     /// If the key is none.
     pub fn record_of(&self, user: &str, operation: &str, key: &str) -> StorageKey {
-        let key = IdempotencyKey::parse(key.as_bytes(), &KeyRules::default());
         let user = Caller::User(user.to_owned());
-        StorageKey::derive("", &user, operation, &key.expect("a key"))
+        StorageKey::derive("", &user, operation, &parse(key))
+    }
+
+    /// What support staff are told of the key of `ada`.
+    ///
+    /// # Panics
+    /// If the store does not answer.
+    pub async fn lookup(&self, operation: &str, key: &str) -> Option<Summary> {
+        let found = self.idem.lookup(&ada(), operation, &parse(key)).await;
+        found.expect("the store answers")
+    }
+
+    /// Decides about the key of `ada`, which was seen with this fence.
+    ///
+    /// # Panics
+    /// If the store does not answer.
+    pub async fn resolve(&self, operation: &str, key: &str, seen: Fence, how: Resolve) -> Resolved {
+        let key = parse(key);
+        let resolved = self.idem.resolve(&ada(), operation, &key, seen, how).await;
+        resolved.expect("the store answers")
+    }
+
+    /// The text with the name of this world: no other world says it.
+    pub fn own(&self, text: &str) -> String {
+        format!("{text}-{}", self.name)
     }
 
     /// What was logged while the requests of this world were served, at every level.
@@ -373,14 +404,71 @@ impl World {
     ///
     /// # Panics
     /// If the store goes by the real time.
-    pub fn advance(&self, by: Duration) {
-        let clock = self.clock.as_ref();
-        clock.expect("a clock that can be turned").advance(by);
+    pub async fn advance(&self, by: Duration) {
+        self.store.advance(by).await;
+    }
+
+    /// How long before an end a scenario may look at a record and find it there: as little as can be told
+    /// where time stands still, and a while where a server's time goes on meanwhile.
+    pub fn moment(&self) -> Duration {
+        match self.row.store {
+            StoreKind::Memory => Duration::from_millis(1),
+            StoreKind::Redis | StoreKind::Postgres => Duration::from_secs(1),
+        }
+    }
+
+    /// A lease that is soon renewed, and yet does not end while a scenario looks at it.
+    pub fn short_lease(&self) -> Duration {
+        match self.row.store {
+            StoreKind::Memory => Duration::from_millis(300),
+            // A server's time goes on, on a busy machine too.
+            StoreKind::Redis | StoreKind::Postgres => Duration::from_secs(3),
+        }
+    }
+
+    /// As much of a lease as may pass before a scenario looks whether it is live.
+    pub fn most_of(&self, lease: Duration) -> Duration {
+        match self.row.store {
+            StoreKind::Memory => lease * 9 / 10,
+            StoreKind::Redis | StoreKind::Postgres => lease * 2 / 3,
+        }
+    }
+
+    /// A time that goes with the embedded store, made longer by as much as a call of a server is.
+    pub fn pace(&self, time: Duration) -> Duration {
+        match self.row.store {
+            StoreKind::Memory => time,
+            StoreKind::Redis => time * 4,
+            StoreKind::Postgres => time * 10,
+        }
+    }
+
+    /// How often a scenario repeats what it does `times` times with the embedded store: a tenth of that
+    /// where each call goes to a server.
+    pub fn rounds(&self, times: usize) -> usize {
+        match self.row.store {
+            StoreKind::Memory => times,
+            StoreKind::Redis | StoreKind::Postgres => times / 10,
+        }
     }
 
     /// How many records the store holds, with those that have expired and were not dropped yet.
-    pub fn records(&self) -> usize {
-        self.store.records()
+    pub async fn records(&self) -> usize {
+        self.store.records().await
+    }
+
+    /// Waits until the store holds so many records, for at most ten seconds.
+    ///
+    /// # Panics
+    /// If it never does.
+    pub async fn until_records(&self, records: usize) {
+        for _ in 0..1_000 {
+            if self.records().await == records {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never came to be: {} records", self.records().await);
     }
 
     /// How often each thing happened.
@@ -413,7 +501,37 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.server.abort();
-        if let Some(runtime) = self.runtime.take() {
+    }
+}
+
+/// The runtime that a service runs on: that of the scenario, or one of its own.
+struct Home(Option<Runtime>);
+
+impl Home {
+    fn new(workers: Workers) -> Self {
+        Self(match workers {
+            Workers::Shared => None,
+            Workers::One => {
+                let mut runtime = tokio::runtime::Builder::new_multi_thread();
+                let built = runtime.worker_threads(1).enable_all().build();
+                Some(built.expect("a runtime"))
+            }
+        })
+    }
+
+    /// Carries something out there.
+    async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.0.as_ref();
+        let home = runtime.map_or_else(RuntimeHandle::current, |runtime| runtime.handle().clone());
+        home.spawn(task)
+            .await
+            .expect("the settings of a scenario are valid")
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
             // Waiting for it is not allowed here.
             runtime.shutdown_background();
         }
@@ -427,6 +545,14 @@ impl fmt::Debug for World {
             .field("addr", &self.addr)
             .finish_non_exhaustive()
     }
+}
+
+fn ada() -> Caller {
+    Caller::User("ada".to_owned())
+}
+
+fn parse(key: &str) -> IdempotencyKey {
+    IdempotencyKey::parse(key.as_bytes(), &KeyRules::default()).expect("a key")
 }
 
 /// Path parameters, in a form that both frameworks can give.

@@ -27,7 +27,7 @@ async fn attempts_grow_and_share_their_downstream_key(world: World) {
     let released = seen(&call.clone().send().await);
     let lapsed = tokio::spawn(call.clone().send());
     world.app.gate("late").arrived(1).await;
-    world.advance(Duration::from_secs(31));
+    world.advance(Duration::from_secs(31)).await;
     let third = call.send().await;
     let taken_over = seen(&third);
 

@@ -86,9 +86,9 @@ async fn a_refused_reuse_does_not_lengthen_the_life_of_the_record(world: World) 
     let call = world.post("/charge").key("k");
     let other = call.clone().script(&Script::new("other"));
     call.script(&Script::new("pay")).send().await;
-    world.advance(Duration::from_secs(59));
+    world.advance(Duration::from_secs(59)).await;
     other.clone().send().await.assert_refused(409, "key-reused");
-    world.advance(Duration::from_secs(1));
+    world.advance(Duration::from_secs(1)).await;
     assert_eq!(other.send().await.status, 201);
     assert_eq!(world.app.effects("other"), 1);
 }

@@ -186,7 +186,7 @@ async fn head_passes_through(world: World) {
         assert!(answer.body.is_empty());
         assert_eq!(world.app.runs("read"), runs);
     }
-    assert_eq!(world.records(), 0);
+    assert_eq!(world.records().await, 0);
 }
 
 /// Sends a script and takes the answer; the connection stays open.

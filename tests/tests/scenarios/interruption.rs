@@ -313,7 +313,7 @@ async fn a_thousand_clients_vanish_and_nothing_is_left_of_them(world: World) {
     let world = world.again(setup).await;
     let keys: Vec<String> = (0..500).map(|number| format!("vanish-{number}")).collect();
     let scripts = keys.iter().map(|key| {
-        let time = Duration::from_millis(random.random_range(0..4));
+        let time = random.random_range(Duration::ZERO..world.pace(Duration::from_millis(4)));
         Script::new(key).step(Step::default().takes(time))
     });
     let scripts: Vec<Script> = scripts.collect();
@@ -363,7 +363,7 @@ async fn a_thousand_clients_vanish_and_nothing_is_left_of_them(world: World) {
     // In the requests, in the tasks that go on without one, and by the keeper of the leases.
     let records = keys.iter().map(|key| world.record("POST /charge", key));
     let records: Vec<String> = records.map(|record| record.to_string()).collect();
-    let mut errors = logs::errors_with("");
+    let mut errors = logs::errors_with(" ERROR ");
     errors.retain(|line| records.iter().any(|record| line.contains(record)));
     let requests = world.logs().into_iter();
     errors.extend(requests.filter(|line| line.contains(" ERROR ")));
@@ -378,7 +378,9 @@ async fn visit(world: &World, request: Vec<u8>, mut random: SmallRng) {
         _ => request.len(),
     };
     connection.write(&request[..sent]).await;
-    tokio::time::sleep(Duration::from_millis(random.random_range(0..5))).await;
+    // As long as a request takes, at the most: before, in and after each of its phases.
+    let longest = world.pace(Duration::from_millis(5));
+    tokio::time::sleep(random.random_range(Duration::ZERO..longest)).await;
     match random.random_range(0..8) {
         0 => connection.half_close().await,
         1..4 => connection.reset(),

@@ -12,6 +12,7 @@ mod interruption;
 mod keys;
 mod layers;
 mod limits;
+mod lookup;
 mod methods;
 mod panics;
 mod privacy;

@@ -78,7 +78,7 @@ async fn a_panic_is_logged_once(world: World) {
         })
         .await;
     for crash in CRASHES {
-        let line = format!("logged once {crash:?}");
+        let line = world.own(&format!("logged once {crash:?}"));
         let key = line.replace(' ', "-");
         let script = Script::new(&line).step(Step::crash(crash));
         let call = world.post("/charge").key(&key).script(&script);
@@ -103,7 +103,7 @@ async fn a_panic_is_logged_once(world: World) {
 async fn a_panic_without_a_client_is_logged_once_and_releases_the_key(world: World) {
     for crash in [Crash::AfterEffect, Crash::InDrop] {
         let world = world.again(Setup::default()).await;
-        let line = format!("left alone {crash:?}");
+        let line = world.own(&format!("left alone {crash:?}"));
         let key = line.replace(' ', "-");
         let script = Script::new(&line).step(Step::crash(crash).gate("begun"));
         let script = script.then(Step::default());

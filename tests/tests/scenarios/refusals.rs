@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
-use idem_tests::{Answer, Script, Setup, Step, World, scenarios, script::Body};
+use idem_tests::{Answer, Script, Setup, Step, StoreCall, World, scenarios, script::Body};
 use tokio::task::JoinHandle;
 
 scenarios![
@@ -34,7 +34,6 @@ pub(super) async fn one_of_each(
 ) -> Vec<Refused> {
     let world = world
         .again(Setup {
-            max_records: Some(5),
             max_request_body: Some(4_096),
             max_stored_body: Some(100),
             ..setup
@@ -83,7 +82,8 @@ pub(super) async fn one_of_each(
     let record = world.record_of(user, "POST /charge", &format!("{key}-4"));
     let spoilt = world
         .store
-        .swap_response(&record, Bytes::from_static(b"\xff"));
+        .swap_response(&record, Bytes::from_static(b"\xff"))
+        .await;
     assert!(spoilt.is_some());
     let answer = call("/charge", 4).send().await;
     refused.push((500, "record-unreadable", answer));
@@ -91,7 +91,8 @@ pub(super) async fn one_of_each(
     let running = tokio::spawn(held.clone().send());
     world.app.gate("gate").arrived(1).await;
     refused.push((409, "in-progress", held.send().await));
-    // The fifth record was the last.
+    // A claim is tried three times.
+    world.store.fail(StoreCall::Claim, 3);
     let answer = call("/charge", 6).send().await;
     refused.push((503, "store-unavailable", answer));
     world.app.gate("gate").open();
@@ -192,8 +193,8 @@ async fn retry_after_is_no_longer_than_the_lease_and_at_least_one_second(world: 
     call.clone().send().await;
     let running = hold(&world, "k", &script).await;
     let mut left = 30_000;
-    for (then, retry_after) in [(30_000, "4"), (3_000, "3"), (1_000, "1"), (200, "1")] {
-        world.advance(Duration::from_millis(left - then));
+    for (then, retry_after) in [(30_000, "4"), (3_000, "3"), (1_000, "1"), (600, "1")] {
+        world.advance(Duration::from_millis(left - then)).await;
         left = then;
         let busy = call.clone().send().await;
         busy.assert_refused(409, "in-progress");

@@ -292,11 +292,12 @@ async fn a_rejected_argument_leaves_the_key_free(world: World) {
 /// B06-02
 async fn an_unreadable_record_is_refused_and_left_alone(world: World) {
     let script = Script::new("pay").step(Step::default().header("location", "/payments/7"));
-    let call = world.post("/charge").key("unreadable").script(&script);
-    let record = world.record("POST /charge", "unreadable");
+    let key = world.own("unreadable");
+    let call = world.post("/charge").key(&key).script(&script);
+    let record = world.record("POST /charge", &key);
     let first = call.clone().send().await;
-    let swap = |bytes: &Bytes| world.store.swap_response(&record, bytes.clone());
-    let sound = swap(&Bytes::new()).expect("a stored response");
+    let swap = async |bytes: &Bytes| world.store.swap_response(&record, bytes.clone()).await;
+    let sound = swap(&Bytes::new()).await.expect("a stored response");
     let change = |at: usize, byte: u8| {
         let mut bytes = sound.to_vec();
         bytes[at] = byte;
@@ -325,17 +326,19 @@ async fn an_unreadable_record_is_refused_and_left_alone(world: World) {
     let errors = || logs::errors_with(&record.to_string()).len();
     for (what, bytes) in damaged {
         let bytes = Bytes::from(bytes);
-        swap(&bytes);
+        swap(&sound).await;
+        swap(&bytes).await;
+        let there = swap(&bytes).await;
         let before = errors();
         call.clone()
             .send()
             .await
             .assert_refused(500, "record-unreadable");
         assert!(errors() > before, "{what}: not logged");
-        assert_eq!(swap(&bytes), Some(bytes), "{what}: was touched");
+        assert_eq!(swap(&bytes).await, there, "{what}: was touched");
     }
     assert_eq!(world.app.runs("pay"), 1);
-    swap(&sound);
+    swap(&sound).await;
     call.send().await.assert_replays(&first);
 }
 

@@ -174,7 +174,7 @@ async fn a_drain_ends_a_handler_without_client_and_its_key_lapses(world: World) 
         .await
         .assert_refused(409, "in-progress");
 
-    world.advance(PAST_THE_LEASE);
+    world.advance(PAST_THE_LEASE).await;
     let second = retry.send().await;
     assert_eq!((second.status, second.replayed()), (201, false));
     assert_eq!((beside.counts().takeovers, world.app.effects("k")), (1, 1));
@@ -198,7 +198,7 @@ async fn a_drain_leaves_a_handler_with_a_client_alone(world: World) {
 
 /// B03-02, B07-05
 async fn a_handler_that_was_ended_is_not_renewed(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let setup = Setup {
         lease: Some(lease),
         ..Setup::default()
@@ -214,7 +214,7 @@ async fn a_handler_that_was_ended_is_not_renewed(world: World) {
         // The one that goes on is renewed; the other one would be with it.
         let renewals = world.store.done(StoreCall::Renew);
         world.store.until_done(StoreCall::Renew, renewals + 2).await;
-        world.advance(lease * 9 / 10);
+        world.advance(world.most_of(lease)).await;
     }
     let goes_on = call(&beside, "goes-on", Step::default().gate("goes-on"));
     goes_on

@@ -12,13 +12,14 @@ scenarios![
 
 /// B12-02
 async fn each_line_of_a_handler_carries_the_span_of_its_request(world: World) {
-    let script = Script::new("spans-1").step(Step::default().gate("g"));
-    let call = traced(&world, "spans-1").script(&script);
+    let request = world.own("spans");
+    let script = Script::new(&request).step(Step::default().gate("g"));
+    let call = traced(&world, &request).script(&script);
     let call = tokio::spawn(call.send());
     world.app.gate("g").arrived(1).await;
     world.app.gate("g").open();
     assert_eq!(call.await.expect("it ends").status, 201);
-    assert_spans("spans-1");
+    assert_spans(&request);
 }
 
 /// B12-02
@@ -28,8 +29,9 @@ async fn a_handler_whose_client_left_keeps_the_span_of_its_request(world: World)
         ..Setup::default()
     };
     let world = world.again(setup).await;
-    let script = Script::new("spans-2").step(Step::default().gate("g"));
-    let call = traced(&world, "spans-2").script(&script);
+    let request = world.own("spans");
+    let script = Script::new(&request).step(Step::default().gate("g"));
+    let call = traced(&world, &request).script(&script);
     let retry = call.clone().set("x-request-id", "retry");
     let call = tokio::spawn(call.send());
     world.app.gate("g").arrived(1).await;
@@ -37,20 +39,20 @@ async fn a_handler_whose_client_left_keeps_the_span_of_its_request(world: World)
     world.until(|counts| counts.detached == 1).await;
     world.app.gate("g").open();
     assert!(retry.send().await.replayed());
-    assert_spans("spans-2");
+    assert_spans(&request);
 }
 
 /// B12-02
 async fn each_request_has_its_own_span_whoever_ran_the_handler(world: World) {
-    let script = Script::new("spans-3");
-    let post = world.post("/traced").key("k").script(&script);
-    for request in ["spans-3-first", "spans-3-second"] {
+    let post = world.post("/traced").key("k").script(&Script::new("pay"));
+    let [first, second] = ["first", "second"].map(|request| world.own(request));
+    for request in [&first, &second] {
         let answer = post.clone().set("x-request-id", request).send().await;
         assert_eq!(answer.status, 201);
     }
-    assert_eq!(lines_of("spans-3-first", "executed, kept").len(), 1);
-    assert_eq!(lines_of("spans-3-second", "handler has").len(), 0);
-    assert_eq!(lines_of("spans-3-second", ": replayed").len(), 1);
+    assert_eq!(lines_of(&first, "executed, kept").len(), 1);
+    assert_eq!(lines_of(&second, "handler has").len(), 0);
+    assert_eq!(lines_of(&second, ": replayed").len(), 1);
 }
 
 fn traced(world: &World, request: &str) -> Call {

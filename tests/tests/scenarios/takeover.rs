@@ -34,7 +34,7 @@ async fn paused_owner(world: &World, script: &Script) -> (JoinHandle<Answer>, Ca
     let call = world.post("/charge").key("k").script(script);
     let owner = tokio::spawn(call.clone().send());
     world.app.gate("late").arrived(1).await;
-    world.advance(PAST_THE_LEASE);
+    world.advance(PAST_THE_LEASE).await;
     (owner, call)
 }
 
@@ -50,7 +50,8 @@ fn late() -> Step {
 
 /// B07-03
 async fn a_key_is_taken_over_after_its_lease_and_not_before(world: World) {
-    for lease in [300, 1_000, 90_000].map(Duration::from_millis) {
+    let short = world.short_lease();
+    for lease in [short, short * 3, Duration::from_secs(90)] {
         let world = world
             .again(Setup {
                 lease: Some(lease),
@@ -64,11 +65,11 @@ async fn a_key_is_taken_over_after_its_lease_and_not_before(world: World) {
         let owner = tokio::spawn(call.clone().send());
         world.app.gate("late").arrived(1).await;
 
-        world.advance(lease * 9 / 10);
+        world.advance(world.most_of(lease)).await;
         call.clone().send().await.assert_refused(409, "in-progress");
         assert_eq!(world.app.runs("pay"), 1, "{lease:?}");
 
-        world.advance(lease / 5);
+        world.advance(lease / 2).await;
         assert_eq!(call.clone().send().await.status, 201);
         assert_eq!((world.app.runs("pay"), world.counts().takeovers), (2, 1));
         resume(&world, owner).await;
@@ -77,7 +78,7 @@ async fn a_key_is_taken_over_after_its_lease_and_not_before(world: World) {
 
 /// B01-03
 async fn a_slow_handler_is_never_taken_over(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let setup = Setup {
         lease: Some(lease),
         ..Setup::default()
@@ -89,7 +90,7 @@ async fn a_slow_handler_is_never_taken_over(world: World) {
     let owner = tokio::spawn(world.post("/charge").key("k").script(&script).send());
     world.app.gate("late").arrived(1).await;
     for _ in 0..5 {
-        world.advance(lease * 9 / 10);
+        world.advance(world.most_of(lease)).await;
         call.clone().send().await.assert_refused(409, "in-progress");
         let renewals = world.store.done(StoreCall::Renew);
         world.store.until_done(StoreCall::Renew, renewals + 1).await;
@@ -101,7 +102,7 @@ async fn a_slow_handler_is_never_taken_over(world: World) {
 
 /// B01-05
 async fn renewal_goes_on_after_it_failed(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let world = world
         .again(Setup {
             lease: Some(lease),
@@ -113,9 +114,9 @@ async fn renewal_goes_on_after_it_failed(world: World) {
     world.store.fail(StoreCall::Renew, 2);
     let owner = tokio::spawn(call.clone().send());
     world.app.gate("late").arrived(1).await;
-    world.advance(lease * 9 / 10);
+    world.advance(world.most_of(lease)).await;
     world.store.until_done(StoreCall::Renew, 1).await;
-    world.advance(lease * 9 / 10);
+    world.advance(world.most_of(lease)).await;
 
     call.clone().send().await.assert_refused(409, "in-progress");
     assert_eq!(world.counts().renewals_failed, 2);
@@ -126,7 +127,7 @@ async fn renewal_goes_on_after_it_failed(world: World) {
 
 /// B07-06
 async fn renewal_ends_at_the_ceiling(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let world = world
         .again(Setup {
             lease: Some(lease),
@@ -141,7 +142,7 @@ async fn renewal_ends_at_the_ceiling(world: World) {
     world.until(|counts| counts.renewals_ended == 1).await;
     call.clone().send().await.assert_refused(409, "in-progress");
 
-    world.advance(lease);
+    world.advance(lease).await;
     let second = call.clone().send().await;
     assert_eq!((second.status, world.counts().takeovers), (201, 1));
     resume(&world, hung).await.assert_replays(&second);
@@ -227,7 +228,7 @@ async fn a_late_panic_leaves_the_successor_alone(world: World) {
 
 /// P-20, B01-04
 async fn a_late_renewal_leaves_the_successor_alone(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let setup = Setup {
         lease: Some(lease),
         ..Setup::default()
@@ -248,15 +249,15 @@ async fn a_late_renewal_leaves_the_successor_alone(world: World) {
     world.store.hold(StoreCall::Renew);
     let owner = tokio::spawn(world.post("/charge").key("k").script(&script).send());
     world.store.until_under_way(StoreCall::Renew, 1).await;
-    world.advance(lease);
+    world.advance(lease).await;
     let second = tokio::spawn(call.clone().send());
     world.app.gate("successor").arrived(1).await;
 
-    world.advance(lease * 9 / 10);
+    world.advance(world.most_of(lease)).await;
     world.store.pass(StoreCall::Renew);
     world.until(|counts| counts.leases_lost == 1).await;
     call.clone().send().await.assert_refused(409, "in-progress");
-    world.advance(lease / 5);
+    world.advance(lease / 2).await;
     let third = call.clone().send().await;
     assert_eq!((third.status, third.replayed()), (201, false));
 
@@ -297,7 +298,7 @@ async fn a_late_owner_stores_its_answer_where_its_successor_lapsed_too(world: Wo
     let (owner, call) = paused_owner(&world, &script).await;
     let second = tokio::spawn(call.clone().send());
     world.app.gate("successor").arrived(1).await;
-    world.advance(PAST_THE_LEASE);
+    world.advance(PAST_THE_LEASE).await;
 
     let first = resume(&world, owner).await;
     assert_eq!((first.status, first.replayed()), (201, false));
@@ -333,7 +334,7 @@ async fn of_three_owners_the_last_one_counts(world: World) {
     let (first, call) = paused_owner(&world, &script).await;
     let second = tokio::spawn(call.clone().send());
     world.app.gate("later").arrived(1).await;
-    world.advance(PAST_THE_LEASE);
+    world.advance(PAST_THE_LEASE).await;
     let third = call.clone().send().await;
     assert_eq!((third.status, third.replayed()), (201, false));
 
@@ -347,7 +348,7 @@ async fn of_three_owners_the_last_one_counts(world: World) {
 
 /// P-20
 async fn a_lost_lease_is_told_once(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let world = world
         .again(Setup {
             lease: Some(lease),
@@ -359,7 +360,7 @@ async fn a_lost_lease_is_told_once(world: World) {
     world.store.hold(StoreCall::Renew);
     let owner = tokio::spawn(call.clone().send());
     world.store.until_under_way(StoreCall::Renew, 1).await;
-    world.advance(lease);
+    world.advance(lease).await;
     let second = call.send().await;
 
     // The keeper is told first, and then the owner.
@@ -389,7 +390,7 @@ async fn a_lapsed_key_that_must_not_run_again_is_unknown(world: World) {
     world.app.gate("late").arrived(1).await;
     call.clone().send().await.assert_refused(409, "in-progress");
     for _ in 0..2 {
-        world.advance(PAST_THE_LEASE);
+        world.advance(PAST_THE_LEASE).await;
         call.clone()
             .send()
             .await

@@ -280,7 +280,7 @@ async fn after_the_key_is_forgotten_one_waiter_runs_and_the_others_wait_for_it(w
 
 /// B13-04
 async fn after_a_lapse_one_waiter_runs_and_the_others_wait_for_it(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let world = world
         .again(Setup {
             wait: Some(LONG),
@@ -290,7 +290,7 @@ async fn after_a_lapse_one_waiter_runs_and_the_others_wait_for_it(world: World) 
             ..Setup::default()
         })
         .await;
-    let lapse = async |world: &World| world.advance(lease);
+    let lapse = async |world: &World| world.advance(lease).await;
     one_of_sixteen_runs(&world, Step::default(), lapse).await;
 }
 
@@ -391,7 +391,7 @@ async fn waiters_are_told_that_the_outcome_is_unknown(world: World) {
 
 /// B13-04, B01-06
 async fn waiters_for_a_key_that_must_not_run_again_are_told_so(world: World) {
-    let lease = Duration::from_millis(300);
+    let lease = world.short_lease();
     let world = world
         .again(Setup {
             wait: Some(LONG),
@@ -404,7 +404,7 @@ async fn waiters_for_a_key_that_must_not_run_again_are_told_so(world: World) {
     let call = world.post("/unknown").key("k").script(&script);
     let first = first(&world, &call).await;
     let waiters = waiters(&world, &call, 2).await;
-    world.advance(lease);
+    world.advance(lease).await;
     for answer in answers(waiters).await {
         answer.assert_refused(409, "outcome-unknown");
     }

@@ -1,8 +1,7 @@
-//! A payment service on axum with the embedded store: repeat a request as often as you like, it is
-//! paid once.
+//! A payment service on axum: repeat a request as often as you like, it is paid once.
 //!
-//! `cargo run --example payments-axum`; `ADDR`, `DRAIN`, `LEASE` and `TTL` come from the
-//! environment.
+//! `cargo run --example payments-axum`; `ADDR`, `DRAIN`, `LEASE`, `LEDGER`, `STORE` and `TTL` come from
+//! the environment.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "prints the lines to try")]
@@ -10,12 +9,13 @@
 mod auth;
 mod payments;
 mod shutdown;
+mod support;
 mod transfers;
 
-use std::{error::Error, process};
+use std::{error::Error, process, sync::Arc};
 
 use axum::{Router, middleware, routing};
-use idem_axum::{Idempotency, MemoryStore};
+use idem_axum::Idempotency;
 use idem_examples::{ledger::Ledger, settings::Settings};
 use shutdown::Signals;
 use tokio::net::TcpListener;
@@ -31,8 +31,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .init();
     let settings = Settings::from_env()?;
 
-    let store = MemoryStore::new();
-    let payments = Idempotency::builder(store.clone())
+    let store = settings.store.open().await?;
+    let payments = Idempotency::builder(Arc::clone(&store))
         .lease(settings.lease)
         .ttl(settings.ttl)
         .build()?;
@@ -43,7 +43,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let addr = listener.local_addr()?;
     println!("{}", lines_to_try(&addr.to_string()));
 
-    let app = app(Ledger::default(), &payments, transfers.clone());
+    let ledger = match settings.ledger {
+        Some(path) => Ledger::in_file(path),
+        None => Ledger::in_memory(),
+    };
+    let app = app(ledger, &payments, transfers.clone());
     let engines = [payments, transfers];
     let left = shutdown::serve(listener, app, engines, signals, settings.drain).await?;
     if left > 0 {
@@ -61,6 +65,7 @@ fn app(ledger: Ledger, payments: &Idempotency, transfers: Idempotency) -> Router
         )
         .route("/v1/refunds", routing::post(payments::refund))
         .with_state(ledger)
+        .merge(support::router(payments.clone()))
         // The engine of the nested router wins there.
         .nest(
             "/api/v1/transfer/command",

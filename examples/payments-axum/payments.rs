@@ -1,12 +1,14 @@
 //! Payments and refunds.
 
+use std::io;
+
 use axum::{
     Extension, Json,
     extract::{Query, State},
     http::{StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
 };
-use idem_axum::idempotent;
+use idem_axum::{Attempt, idempotent};
 use idem_examples::ledger::{Card, Ledger, NewPayment, Payment};
 use serde::Deserialize;
 use serde_json::json;
@@ -38,11 +40,16 @@ pub(crate) async fn create(
     State(ledger): State<Ledger>,
     Extension(caller): Extension<Caller>,
     Query(pace): Query<Pace>,
+    attempt: Attempt,
     Json(new): Json<NewPayment>,
 ) -> Result<Response, Response> {
     pace.keep().await?;
     let payment = charge(new)?;
-    ledger.book(&caller.0, payment.clone());
+    ledger
+        .book(&caller.0, payment.clone())
+        .map_err(|error| unbooked(&error))?;
+    // Support staff find the payment by it.
+    attempt.reference(payment.id.to_string());
     Ok(created("/v1/payments", &payment))
 }
 
@@ -60,8 +67,15 @@ pub(crate) async fn refund(
 pub(crate) async fn list(
     State(ledger): State<Ledger>,
     Extension(caller): Extension<Caller>,
-) -> Json<Vec<Payment>> {
-    Json(ledger.of(&caller.0))
+) -> Result<Json<Vec<Payment>>, Response> {
+    let payments = ledger.of(&caller.0).map_err(|error| unbooked(&error))?;
+    Ok(Json(payments))
+}
+
+/// The ledger failed: a 5xx is no outcome, and the next equal request runs.
+fn unbooked(error: &io::Error) -> Response {
+    tracing::error!(%error, "the ledger failed");
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
 }
 
 fn charge(new: NewPayment) -> Result<Payment, Response> {

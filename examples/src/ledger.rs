@@ -1,13 +1,18 @@
 //! Payments as they were really made: the truth that a repeated request must not change.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The body of a request for a payment. Money is whole minor units (cents), never a float.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct NewPayment {
     /// How much, in minor units of the currency.
     pub amount: u64,
@@ -18,7 +23,7 @@ pub struct NewPayment {
 }
 
 /// How a card behaves, so that each outcome can be tried.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Card {
     /// It is charged.
@@ -30,7 +35,7 @@ pub enum Card {
 }
 
 /// A payment or a refund that was made.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Payment {
     /// Drawn anew each time the handler runs: two equal ids are one run.
     pub id: Uuid,
@@ -54,21 +59,79 @@ impl Payment {
     }
 }
 
-/// Every payment of this process, with who made it.
-#[derive(Debug, Clone, Default)]
-pub struct Ledger(Arc<Mutex<Vec<(String, Payment)>>>);
+/// Every payment with who made it: in memory, or in a file that outlives the process and that
+/// replicas share.
+#[derive(Debug, Clone)]
+pub struct Ledger(Arc<Lines>);
+
+#[derive(Debug)]
+enum Lines {
+    InMemory(Mutex<Vec<Line>>),
+    InFile(PathBuf),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Line {
+    caller: String,
+    payment: Payment,
+}
 
 impl Ledger {
+    /// A ledger that ends with the process.
+    pub fn in_memory() -> Self {
+        Self(Arc::new(Lines::InMemory(Mutex::default())))
+    }
+
+    /// A ledger in a file, a line of JSON for each payment.
+    pub fn in_file(path: PathBuf) -> Self {
+        Self(Arc::new(Lines::InFile(path)))
+    }
+
     /// Books a payment.
-    pub fn book(&self, caller: &str, payment: Payment) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push((caller.to_owned(), payment));
+    ///
+    /// # Errors
+    /// That of the file. The payment is not booked then.
+    pub fn book(&self, caller: &str, payment: Payment) -> io::Result<()> {
+        let line = Line {
+            caller: caller.to_owned(),
+            payment,
+        };
+        match &*self.0 {
+            Lines::InMemory(lines) => lock(lines).push(line),
+            Lines::InFile(path) => {
+                let mut text = serde_json::to_string(&line)?;
+                text.push('\n');
+                let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+                // In one write, so that lines of two replicas do not mix.
+                file.write_all(text.as_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// The payments of one caller.
-    pub fn of(&self, caller: &str) -> Vec<Payment> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = lines.iter().filter(|(owner, _)| owner == caller);
-        own.map(|(_, payment)| payment.clone()).collect()
+    ///
+    /// # Errors
+    /// That of the file.
+    pub fn of(&self, caller: &str) -> io::Result<Vec<Payment>> {
+        let lines = match &*self.0 {
+            Lines::InMemory(lines) => lock(lines).clone(),
+            Lines::InFile(path) => read(path)?,
+        };
+        let own = lines.into_iter().filter(|line| line.caller == caller);
+        Ok(own.map(|line| line.payment).collect())
     }
+}
+
+fn read(path: &Path) -> io::Result<Vec<Line>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text?,
+    };
+    let lines = text.lines().map(serde_json::from_str);
+    Ok(lines.collect::<Result<_, _>>()?)
+}
+
+fn lock(lines: &Mutex<Vec<Line>>) -> MutexGuard<'_, Vec<Line>> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }

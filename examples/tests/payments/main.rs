@@ -1,13 +1,15 @@
-//! The payment services as processes: what the README shows, what each route does, how they stop.
+//! The programs as processes: what the README shows, what each route of the payment services does,
+//! how they stop, and what a client makes of it.
 #![forbid(unsafe_code)]
 
+mod client;
 mod readme;
 mod routes;
 mod shutdown;
 
 use std::{
     env,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
@@ -22,8 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Service {
     process: Child,
     addr: String,
-    /// What it logs, line by line; closed when it ends.
-    log: Receiver<String>,
+    log: Log,
     /// Open as long as the process writes to it.
     _stdout: BufReader<ChildStdout>,
 }
@@ -34,13 +35,6 @@ impl Service {
             .spawn()
             .expect("the example is built with the tests of its package");
         let stderr = process.stderr.take().expect("it is piped");
-        let (say, log) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                // Nobody listens to a service that was dropped.
-                let _ = say.send(line);
-            }
-        });
         let stdout = process.stdout.take().expect("it is piped");
         let mut stdout = BufReader::new(stdout);
         let mut first = String::new();
@@ -52,7 +46,7 @@ impl Service {
         Self {
             process,
             addr,
-            log,
+            log: Log::read(stderr),
             _stdout: stdout,
         }
     }
@@ -79,30 +73,12 @@ impl Service {
 
     /// Waits for the next line of the log with these words.
     fn log(&self, words: &str) -> String {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let line = self
-                .log
-                .recv_timeout(until.saturating_duration_since(Instant::now()));
-            match line {
-                Ok(line) if line.contains(words) => return line,
-                Ok(_) => {}
-                Err(error) => panic!("`{words}` is not in the log: {error}"),
-            }
-        }
+        self.log.next(words)
     }
 
     /// Waits until it ends by itself.
     fn end(&mut self) -> ExitStatus {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.log.recv_timeout(left) {
-                Ok(_) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("it still runs"),
-            }
-        }
+        self.log.end();
         self.process.wait().expect("it was started")
     }
 }
@@ -111,6 +87,49 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// What a process says on its standard error, line by line; closed when it ends.
+struct Log(Receiver<String>);
+
+impl Log {
+    fn read(stderr: impl Read + Send + 'static) -> Self {
+        let (say, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                // Nobody listens to a process that was dropped.
+                let _ = say.send(line);
+            }
+        });
+        Self(lines)
+    }
+
+    /// Waits for the next line with these words.
+    fn next(&self, words: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.0.recv_timeout(left) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("`{words}` is not in the log: {error}"),
+            }
+        }
+    }
+
+    /// Waits until the process ends by itself. Returns the lines that nobody waited for.
+    fn end(&self) -> Vec<String> {
+        let until = Instant::now() + PATIENCE;
+        let mut rest = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.0.recv_timeout(left) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => return rest,
+                Err(RecvTimeoutError::Timeout) => panic!("it still runs"),
+            }
+        }
     }
 }
 

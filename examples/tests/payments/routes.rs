@@ -42,7 +42,8 @@ async fn send(request: reqwest::RequestBuilder) -> Answer {
     }
 }
 
-async fn payments(service: &Service, caller: &str) -> usize {
+/// How many payments this caller has really made.
+pub(super) async fn payments(service: &Service, caller: &str) -> usize {
     let url = format!("http://{}/v1/payments", service.addr);
     let answer = send(reqwest::Client::new().get(url).bearer_auth(caller)).await;
     assert_eq!(answer.status, 200);

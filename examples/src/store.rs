@@ -1,0 +1,93 @@
+//! The store that the environment chooses.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use idem_axum::{ConnectError, MemoryStore, PostgresStore, RedisStore, Store};
+
+/// Where a service keeps its records. `Debug` shows no credentials.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub enum StoreAddress {
+    /// In this process: `memory`.
+    #[default]
+    Memory,
+    /// In Redis: `redis://127.0.0.1/`.
+    Redis(String),
+    /// In Postgres: `postgres://app@127.0.0.1/app`.
+    Postgres(String),
+}
+
+impl StoreAddress {
+    /// Opens the store; one in Postgres with its table.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if it cannot be reached, or will not do.
+    pub async fn open(&self) -> Result<Arc<dyn Store>, ConnectError> {
+        Ok(match self {
+            Self::Memory => Arc::new(MemoryStore::new()),
+            Self::Redis(url) => Arc::new(RedisStore::connect(url).await?),
+            Self::Postgres(url) => {
+                let store = PostgresStore::connect(url).await?;
+                store.migrate().await?;
+                Arc::new(store)
+            }
+        })
+    }
+}
+
+impl FromStr for StoreAddress {
+    type Err = UnknownStore;
+
+    fn from_str(address: &str) -> Result<Self, UnknownStore> {
+        let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+        match scheme {
+            None if address == "memory" => Ok(Self::Memory),
+            Some("redis") => Ok(Self::Redis(address.to_owned())),
+            Some("postgres" | "postgresql") => Ok(Self::Postgres(address.to_owned())),
+            _ => Err(UnknownStore),
+        }
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "Memory",
+            Self::Redis(_) => "Redis(…)",
+            Self::Postgres(_) => "Postgres(…)",
+        })
+    }
+}
+
+/// An address that belongs to no store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownStore;
+
+impl fmt::Display for UnknownStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a store is `memory`, `redis://…` or `postgres://…`")
+    }
+}
+
+impl std::error::Error for UnknownStore {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_chooses_the_store() {
+        let redis = "redis://:secret@127.0.0.1/1";
+        let postgres = "postgres://app:secret@127.0.0.1/app";
+        assert_eq!("memory".parse(), Ok(StoreAddress::Memory));
+        assert_eq!(redis.parse(), Ok(StoreAddress::Redis(redis.into())));
+        assert_eq!(
+            postgres.parse(),
+            Ok(StoreAddress::Postgres(postgres.into()))
+        );
+        for bad in ["", "redis", "mysql://127.0.0.1/", "Memory"] {
+            assert_eq!(bad.parse::<StoreAddress>(), Err(UnknownStore), "{bad}");
+        }
+        let shown = format!("{:?}", StoreAddress::Redis(redis.into()));
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+}

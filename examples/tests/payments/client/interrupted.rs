@@ -1,0 +1,143 @@
+//! The server is down, the server is killed, the client is killed: it is paid once.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use futures_util::future::{Either, select};
+use idem_examples::journal::State;
+
+use super::{BODY, NAME, PAY, Payer};
+use crate::{Service, routes::payments};
+
+/// An address where nobody listens, for a service that comes later or comes back.
+fn free() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+fn payer(addr: &str, query: &str) -> Payer {
+    Payer::at(format!("http://{addr}/v1/payments{query}"))
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_later_is_paid_once() {
+    let addr = free();
+    let payer = payer(&addr, "");
+    let client = payer.start(&PAY, &[]);
+    client.log("not reached");
+    let service = Service::start(&[("ADDR", &addr)]);
+    client.end().expect(0, "invoice-17: done, 201\n{");
+    assert_eq!(payments(&service, "ada").await, 1);
+}
+
+/// Kills the service while a handler runs, and starts it anew. Returns it after the client's end.
+fn killed_in_the_middle(environment: &[(&str, &str)]) -> Service {
+    let addr = free();
+    let environment = [
+        &[("ADDR", addr.as_str()), ("RUST_LOG", "debug")],
+        environment,
+    ]
+    .concat();
+    let payer = payer(&addr, "?slow=1s");
+    let service = Service::start(&environment);
+    let client = payer.start(&PAY, &[("TIMEOUT", "300ms")]);
+    service.log("client left, handler goes on");
+    drop(service);
+    client.log("not reached");
+    let service = Service::start(&environment);
+    client.end().expect(0, "invoice-17: done, 201");
+    service
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_in_the_middle_answers_when_it_is_back() {
+    // The embedded store and the ledger have both ended with the first process.
+    let service = killed_in_the_middle(&[]);
+    assert_eq!(payments(&service, "ada").await, 1);
+}
+
+#[tokio::test]
+async fn a_client_that_is_killed_goes_on_with_its_key() {
+    for arguments in [&PAY[..], &[]] {
+        let service = Service::start(&[("RUST_LOG", "debug")]);
+        let payer = payer(&service.addr, "?slow=1s");
+        let impatient = [
+            ("TIMEOUT", "300ms"),
+            ("PAUSE", "10m"),
+            ("GIVE_UP_AFTER", "1h"),
+        ];
+        let client = payer.start(&PAY, &impatient);
+        client.log("no answer");
+        service.log("client left, handler goes on");
+        drop(client);
+        let key = payer.remembered().key;
+
+        let ended = payer.run(arguments, &[]);
+        ended.expect(0, "invoice-17: done, 201, a replay\n{");
+        assert_eq!(payer.remembered().key, key);
+        assert_eq!(payments(&service, "ada").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_payment_that_runs_is_waited_for_as_told() {
+    let service = Service::start(&[]);
+    let payer = payer(&service.addr, "?slow=1s");
+    let key = payer.started().key.to_string();
+    let send = || Box::pin(service.post("/v1/payments?slow=1s", &key, BODY).send());
+    // Of two equal requests one runs, which the other is told at once.
+    let (refused, running) = match select(send(), send()).await {
+        Either::Left((answer, other)) | Either::Right((answer, other)) => (answer, other),
+    };
+    assert_eq!(refused.expect("an answer").status(), 409);
+    // Its client may leave.
+    drop(running);
+
+    let client = payer.start(&PAY, &[]);
+    let waits = client.log("again in");
+    assert_eq!(waits, "invoice-17: 409 in-progress; again in 1.0s");
+    client.end().expect(0, "invoice-17: done, 201, a replay\n{");
+    assert_eq!(payments(&service, "ada").await, 1);
+}
+
+#[tokio::test]
+async fn a_key_that_was_used_for_another_request_ends_it_at_once() {
+    let service = Service::start(&[]);
+    let payer = payer(&service.addr, "");
+    let key = payer.started().key.to_string();
+    let other = r#"{"amount": 9900, "currency": "EUR", "card": "ok"}"#;
+    let paid = service.post("/v1/payments", &key, other).send().await;
+    assert_eq!(paid.expect("an answer").status(), 201);
+
+    let ended = payer.run(&[], &[]);
+    // The key was used by whoever wrote the journal, so that something may have been paid.
+    ended.expect(2, "invoice-17: unknown, 409 key-reused\n");
+    assert_eq!(ended.log, [""; 0]);
+    let answer = "409 key-reused".to_owned();
+    assert_eq!(payer.remembered().state, State::Unknown { answer });
+}
+
+#[tokio::test]
+async fn a_name_that_is_done_is_not_paid_again() {
+    let service = Service::start(&[]);
+    let payer = payer(&service.addr, "");
+    let first = payer.run(&PAY, &[]);
+    let second = payer.run(&PAY, &[]);
+    second.expect(0, &first.said);
+    let other = payer.run(&[NAME, "9900", "EUR"], &[]);
+    other.expect(1, "");
+    let refused = format!("`invoice-17` is another request: {BODY} to {}", payer.url);
+    assert_eq!(other.log, [refused]);
+    assert_eq!(payments(&service, "ada").await, 1);
+}
+
+#[tokio::test]
+async fn a_declined_card_is_refused_with_what_the_server_said() {
+    let service = Service::start(&[]);
+    let payer = payer(&service.addr, "");
+    let ended = payer.run(&[NAME, "1200", "EUR", "declined"], &[]);
+    ended.expect(
+        1,
+        "invoice-17: refused, 402\n{\"error\":\"card declined\"}\n",
+    );
+    assert_eq!(payments(&service, "ada").await, 0);
+}

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod outage;
+mod pool;
 mod processes;
 mod replies;
 mod waiting;

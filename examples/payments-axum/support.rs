@@ -20,6 +20,7 @@ use crate::auth;
 
 /// The one who may ask. A real service has a role for it.
 const SUPPORT: &str = "support";
+
 /// What is asked about: method and route of the handler that pays.
 const OPERATION: &str = "POST /v1/payments";
 
@@ -51,7 +52,7 @@ async fn look_up(
     Path((caller, key)): Path<(String, String)>,
 ) -> Result<Json<Found>, Response> {
     if asks.0 != SUPPORT {
-        return Err(StatusCode::FORBIDDEN.into_response());
+        return Err((StatusCode::FORBIDDEN, "support alone may ask\n").into_response());
     }
     let key = IdempotencyKey::parse(key.as_bytes(), &KeyRules::default())
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response())?;
@@ -62,8 +63,8 @@ async fn look_up(
         tracing::error!(%error, "look-up failed");
         StatusCode::SERVICE_UNAVAILABLE.into_response()
     })?;
-    let found = found.ok_or_else(|| StatusCode::NOT_FOUND.into_response())?;
-    Ok(Json(found.into()))
+    let unknown = || (StatusCode::NOT_FOUND, "there is no record of this key\n").into_response();
+    Ok(Json(found.ok_or_else(unknown)?.into()))
 }
 
 impl From<Summary> for Found {
@@ -72,7 +73,7 @@ impl From<Summary> for Found {
             state: match summary.state {
                 RecordState::InProgress => match summary.lease_left {
                     Some(Duration::ZERO) => "lapsed",
-                    Some(_) | None => "in progress",
+                    Some(_) | None => "in_progress",
                 },
                 RecordState::Completed => "completed",
                 RecordState::Released => "released",

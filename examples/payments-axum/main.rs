@@ -12,7 +12,11 @@ mod shutdown;
 mod support;
 mod transfers;
 
-use std::{error::Error, process, sync::Arc};
+use std::{
+    error::Error,
+    process::{self, ExitCode},
+    sync::Arc,
+};
 
 use axum::{Router, middleware, routing};
 use idem_axum::Idempotency;
@@ -23,7 +27,17 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", with_causes(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::registry()
         .with(filter)
@@ -31,7 +45,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .init();
     let settings = Settings::from_env()?;
 
-    let store = settings.store.open().await?;
+    let store = settings.store.open().await;
+    let store = store.map_err(|error| format!("`STORE`: {}", with_causes(&error)))?;
+    let ledger = match settings.ledger.clone() {
+        Some(path) => Ledger::in_file(path).map_err(|error| format!("`LEDGER`: {error}"))?,
+        None => Ledger::in_memory(),
+    };
     let payments = Idempotency::builder(Arc::clone(&store))
         .lease(settings.lease)
         .ttl(settings.ttl)
@@ -43,10 +62,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let addr = listener.local_addr()?;
     println!("{}", lines_to_try(&addr.to_string()));
 
-    let ledger = match settings.ledger {
-        Some(path) => Ledger::in_file(path),
-        None => Ledger::in_memory(),
-    };
     let app = app(ledger, &payments, transfers.clone());
     let engines = [payments, transfers];
     let left = shutdown::serve(listener, app, engines, signals, settings.drain).await?;
@@ -76,6 +91,17 @@ fn app(ledger: Ledger, payments: &Idempotency, transfers: Idempotency) -> Router
         .layer(CatchPanicLayer::new())
 }
 
+/// An error prints its own level only.
+fn with_causes(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    said
+}
+
 fn lines_to_try(addr: &str) -> String {
     format!(
         r#"listening on http://{addr}
@@ -94,6 +120,9 @@ fn lines_to_try(addr: &str) -> String {
 
   # what was really paid
   curl http://{addr}/v1/payments -H 'Authorization: Bearer ada'
+
+  # what support staff see of a key
+  curl http://{addr}/support/payments/ada/order-17 -H 'Authorization: Bearer support'
 "#
     )
 }

@@ -47,7 +47,7 @@ pub(crate) async fn create(
     let payment = charge(new)?;
     ledger
         .book(&caller.0, payment.clone())
-        .map_err(|error| unbooked(&error))?;
+        .map_err(|error| failed(&error))?;
     // Support staff find the payment by it.
     attempt.reference(payment.id.to_string());
     Ok(created("/v1/payments", &payment))
@@ -68,12 +68,12 @@ pub(crate) async fn list(
     State(ledger): State<Ledger>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<Payment>>, Response> {
-    let payments = ledger.of(&caller.0).map_err(|error| unbooked(&error))?;
+    let payments = ledger.of(&caller.0).map_err(|error| failed(&error))?;
     Ok(Json(payments))
 }
 
 /// The ledger failed: a 5xx is no outcome, and the next equal request runs.
-fn unbooked(error: &io::Error) -> Response {
+fn failed(error: &io::Error) -> Response {
     tracing::error!(%error, "the ledger failed");
     StatusCode::INTERNAL_SERVER_ERROR.into_response()
 }

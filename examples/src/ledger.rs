@@ -1,7 +1,7 @@
 //! Payments as they were really made: the truth that a repeated request must not change.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -67,7 +67,7 @@ pub struct Ledger(Arc<Lines>);
 #[derive(Debug)]
 enum Lines {
     InMemory(Mutex<Vec<Line>>),
-    InFile(PathBuf),
+    InFile(File, PathBuf),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -82,9 +82,13 @@ impl Ledger {
         Self(Arc::new(Lines::InMemory(Mutex::default())))
     }
 
-    /// A ledger in a file, a line of JSON for each payment.
-    pub fn in_file(path: PathBuf) -> Self {
-        Self(Arc::new(Lines::InFile(path)))
+    /// A ledger in a file, a line of JSON for each payment. The file is made if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be made or written to.
+    pub fn in_file(path: PathBuf) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).open(&path)?;
+        Ok(Self(Arc::new(Lines::InFile(file, path))))
     }
 
     /// Books a payment.
@@ -98,12 +102,11 @@ impl Ledger {
         };
         match &*self.0 {
             Lines::InMemory(lines) => lock(lines).push(line),
-            Lines::InFile(path) => {
+            Lines::InFile(file, _) => {
                 let mut text = serde_json::to_string(&line)?;
                 text.push('\n');
-                let mut file = OpenOptions::new().append(true).create(true).open(path)?;
                 // In one write, so that lines of two replicas do not mix.
-                file.write_all(text.as_bytes())?;
+                (&*file).write_all(text.as_bytes())?;
             }
         }
         Ok(())
@@ -116,7 +119,7 @@ impl Ledger {
     pub fn of(&self, caller: &str) -> io::Result<Vec<Payment>> {
         let lines = match &*self.0 {
             Lines::InMemory(lines) => lock(lines).clone(),
-            Lines::InFile(path) => read(path)?,
+            Lines::InFile(_, path) => read(path)?,
         };
         let own = lines.into_iter().filter(|line| line.caller == caller);
         Ok(own.map(|line| line.payment).collect())
@@ -124,11 +127,10 @@ impl Ledger {
 }
 
 fn read(path: &Path) -> io::Result<Vec<Line>> {
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        text => text?,
-    };
-    let lines = text.lines().map(serde_json::from_str);
+    let text = fs::read_to_string(path)?;
+    // What has no end yet is being written.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.lines().map(serde_json::from_str);
     Ok(lines.collect::<Result<_, _>>()?)
 }
 

@@ -17,7 +17,7 @@ pub struct Settings {
     pub lease: Duration,
     /// Where payments are booked: `LEDGER`, a file that replicas can share; in memory by default.
     pub ledger: Option<PathBuf>,
-    /// Where records are kept: `STORE`, `memory` by default.
+    /// Where records are kept: `STORE`, such as `redis://127.0.0.1/`; `memory` by default.
     pub store: StoreAddress,
     /// How long an outcome is kept: `TTL`, such as `15m`; 24 hours by default.
     pub ttl: Duration,
@@ -35,7 +35,7 @@ impl Settings {
             drain: duration("DRAIN")?.unwrap_or(Duration::from_secs(10)),
             lease: duration("LEASE")?.unwrap_or(Duration::from_secs(30)),
             ledger: read("LEDGER", "a path")?,
-            store: read("STORE", "memory, redis://… or postgres://…")?.unwrap_or_default(),
+            store: read("STORE", StoreAddress::KINDS)?.unwrap_or_default(),
             ttl: duration("TTL")?.unwrap_or(Duration::from_hours(24)),
         })
     }

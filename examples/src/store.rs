@@ -10,13 +10,17 @@ pub enum StoreAddress {
     /// In this process: `memory`.
     #[default]
     Memory,
-    /// In Redis: `redis://127.0.0.1/`.
+    /// In Redis: `redis://127.0.0.1/`; `rediss://…` if the program is built with
+    /// `--features idem-axum/redis-tls`.
     Redis(String),
     /// In Postgres: `postgres://app@127.0.0.1/app`.
     Postgres(String),
 }
 
 impl StoreAddress {
+    /// What an address can be.
+    pub const KINDS: &str = "`memory`, `redis://…` or `postgres://…`";
+
     /// Opens the store; one in Postgres with its table.
     ///
     /// # Errors
@@ -41,7 +45,7 @@ impl FromStr for StoreAddress {
         let scheme = address.split_once("://").map(|(scheme, _)| scheme);
         match scheme {
             None if address == "memory" => Ok(Self::Memory),
-            Some("redis") => Ok(Self::Redis(address.to_owned())),
+            Some("redis" | "rediss") => Ok(Self::Redis(address.to_owned())),
             Some("postgres" | "postgresql") => Ok(Self::Postgres(address.to_owned())),
             _ => Err(UnknownStore),
         }
@@ -64,7 +68,7 @@ pub struct UnknownStore;
 
 impl fmt::Display for UnknownStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a store is `memory`, `redis://…` or `postgres://…`")
+        write!(f, "a store must be {}", StoreAddress::KINDS)
     }
 }
 
@@ -77,9 +81,11 @@ mod tests {
     #[test]
     fn the_scheme_chooses_the_store() {
         let redis = "redis://:secret@127.0.0.1/1";
+        let with_tls = "rediss://127.0.0.1/";
         let postgres = "postgres://app:secret@127.0.0.1/app";
         assert_eq!("memory".parse(), Ok(StoreAddress::Memory));
         assert_eq!(redis.parse(), Ok(StoreAddress::Redis(redis.into())));
+        assert_eq!(with_tls.parse(), Ok(StoreAddress::Redis(with_tls.into())));
         assert_eq!(
             postgres.parse(),
             Ok(StoreAddress::Postgres(postgres.into()))
@@ -87,7 +93,14 @@ mod tests {
         for bad in ["", "redis", "mysql://127.0.0.1/", "Memory"] {
             assert_eq!(bad.parse::<StoreAddress>(), Err(UnknownStore), "{bad}");
         }
-        let shown = format!("{:?}", StoreAddress::Redis(redis.into()));
-        assert!(!shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn credentials_are_not_shown() {
+        for address in ["redis://:secret@host/", "postgres://app:secret@host/app"] {
+            let address: StoreAddress = address.parse().expect("an address");
+            let shown = format!("{address:?}");
+            assert!(!shown.contains("secret"), "{shown}");
+        }
     }
 }

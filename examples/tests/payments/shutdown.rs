@@ -176,6 +176,10 @@ fn a_setting_that_is_wrong_is_named() {
         ("ADDR", "nowhere"),
         ("DRAIN", "soon"),
         ("LEASE", "2 parsecs"),
+        ("LEDGER", "/nowhere/ledger"),
+        ("STORE", "mysql://127.0.0.1/"),
+        ("STORE", "rediss://127.0.0.1/"),
+        ("STORE", "redis://127.0.0.1:1/"),
         ("TTL", "0s"),
     ] {
         let mut process = super::command(&[(name, value)])

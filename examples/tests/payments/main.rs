@@ -17,6 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::{Either, select};
+use reqwest::{Error, Response};
+
 /// Longer than anything takes that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -60,6 +63,22 @@ impl Service {
             .header("content-type", "application/json")
             .timeout(Duration::from_secs(10))
             .body(body)
+    }
+
+    /// A payment that has begun; its client is attached until this is dropped.
+    async fn running(
+        &self,
+        path: &str,
+        key: &str,
+        body: &'static str,
+    ) -> impl Future<Output = Result<Response, Error>> + use<> {
+        let send = || Box::pin(self.post(path, key, body).send());
+        // Of two equal requests one runs, which the other is told at once.
+        let (first, running) = match select(send(), send()).await {
+            Either::Left((answer, other)) | Either::Right((answer, other)) => (answer, other),
+        };
+        assert_eq!(first.expect("an answer").status(), 409);
+        running
     }
 
     /// Sends a signal by name.

@@ -5,27 +5,10 @@ use std::{
     net::TcpStream,
 };
 
-use futures_util::future::{Either, select};
-use reqwest::{Error, Response};
-
 use super::{PATIENCE, Service};
 
 const PAY: &str = r#"{"amount": 1200, "currency": "EUR", "card": "ok"}"#;
 const TRANSFER: &str = r#"{"amount": "100.00", "currency": "USD"}"#;
-
-/// A payment that has begun; its client is attached until this is dropped.
-async fn running(
-    service: &Service,
-    path: &str,
-) -> impl Future<Output = Result<Response, Error>> + use<> {
-    let send = || Box::pin(service.post(path, "k", PAY).send());
-    // Of two equal requests one runs, which the other is told at once.
-    let (first, running) = match select(send(), send()).await {
-        Either::Left((answer, other)) | Either::Right((answer, other)) => (answer, other),
-    };
-    assert_eq!(first.expect("an answer").status(), 409);
-    running
-}
 
 /// A request on a connection that has served another, and whose handler waits for the body.
 struct Halfway {
@@ -90,7 +73,7 @@ fn head(connection: &mut BufReader<TcpStream>) -> String {
 async fn a_request_that_runs_is_answered_before_the_process_ends() {
     for signal in ["INT", "TERM"] {
         let mut service = Service::start(&[]);
-        let running = running(&service, "/v1/payments?slow=1s").await;
+        let running = service.running("/v1/payments?slow=1s", "k", PAY).await;
         service.signal(signal);
         let answer = running.await.expect("an answer");
         assert_eq!(answer.status(), 201, "{signal}");
@@ -101,7 +84,7 @@ async fn a_request_that_runs_is_answered_before_the_process_ends() {
 #[tokio::test]
 async fn a_payment_whose_client_is_gone_is_still_made() {
     let mut service = Service::start(&[]);
-    drop(running(&service, "/v1/payments?slow=2s").await);
+    drop(service.running("/v1/payments?slow=2s", "k", PAY).await);
     service.signal("TERM");
     let drained = service.log("engine=\"payments\"");
     assert!(drained.contains("finished=1 left=0"), "{drained}");
@@ -112,7 +95,7 @@ async fn a_payment_whose_client_is_gone_is_still_made() {
 async fn the_process_ends_at_its_limit_with_a_client_attached() {
     for signal in ["INT", "TERM"] {
         let mut service = Service::start(&[("DRAIN", "200ms")]);
-        let _running = running(&service, "/v1/payments?slow=60s").await;
+        let _running = service.running("/v1/payments?slow=60s", "k", PAY).await;
         service.signal(signal);
         let left = service.log("attempts are left");
         assert!(left.contains("left=1"), "{signal}: {left}");
@@ -124,7 +107,7 @@ async fn the_process_ends_at_its_limit_with_a_client_attached() {
 async fn a_second_signal_ends_the_process_at_once() {
     for (first, second) in [("TERM", "INT"), ("INT", "TERM"), ("TERM", "TERM")] {
         let mut service = Service::start(&[("DRAIN", "10m")]);
-        let _running = running(&service, "/v1/payments?slow=10m").await;
+        let _running = service.running("/v1/payments?slow=10m", "k", PAY).await;
         service.signal(first);
         service.log("shutting down");
         service.signal(second);
@@ -135,7 +118,7 @@ async fn a_second_signal_ends_the_process_at_once() {
 #[tokio::test]
 async fn new_keyed_requests_are_refused_by_both_engines_during_the_drain() {
     let service = Service::start(&[("DRAIN", "10m")]);
-    let _running = running(&service, "/v1/payments?slow=10m").await;
+    let _running = service.running("/v1/payments?slow=10m", "k", PAY).await;
     let key = "idempotency-key: new\r\n";
     let payment = Halfway::send(&service, "/v1/payments", key, PAY);
     let transfer = Halfway::send(&service, "/api/v1/transfer/command/create", key, TRANSFER);

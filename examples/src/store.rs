@@ -2,7 +2,9 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use idem_axum::{ConnectError, MemoryStore, PostgresStore, RedisStore, Store};
+use idem_axum::{
+    ConnectError, MemoryStore, PostgresStore, PostgresStoreOptions, RedisStore, Store,
+};
 
 /// Where a service keeps its records. `Debug` shows no credentials.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -21,7 +23,7 @@ impl StoreAddress {
     /// What an address can be.
     pub const KINDS: &str = "`memory`, `redis://…` or `postgres://…`";
 
-    /// Opens the store; one in Postgres with its table.
+    /// Opens the store; one in Postgres makes its table, if there is none.
     ///
     /// # Errors
     /// [`ConnectError`] if it cannot be reached, or will not do.
@@ -30,9 +32,8 @@ impl StoreAddress {
             Self::Memory => Arc::new(MemoryStore::new()),
             Self::Redis(url) => Arc::new(RedisStore::connect(url).await?),
             Self::Postgres(url) => {
-                let store = PostgresStore::connect(url).await?;
-                store.migrate().await?;
-                Arc::new(store)
+                let options = PostgresStoreOptions::default().with_migration();
+                Arc::new(PostgresStore::connect_with(url, options).await?)
             }
         })
     }

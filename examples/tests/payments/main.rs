@@ -44,12 +44,15 @@ impl Service {
         stdout
             .read_line(&mut first)
             .expect("it says where it listens");
-        let addr = first.trim_end().strip_prefix("listening on http://");
-        let addr = addr.expect("that is what it says first").to_owned();
+        let log = Log::read(stderr);
+        let Some(addr) = first.trim_end().strip_prefix("listening on http://") else {
+            let _ = process.kill();
+            panic!("it does not start: {first:?} {:?}", log.end());
+        };
         Self {
             process,
-            addr,
-            log: Log::read(stderr),
+            addr: addr.to_owned(),
+            log,
             _stdout: stdout,
         }
     }

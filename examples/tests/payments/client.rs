@@ -1,7 +1,7 @@
 //! The client as a process: one operation, one key, one payment, whatever happens in between.
 
 mod answers;
-mod interrupted;
+pub(super) mod interrupted;
 
 use std::{
     env, fs,
@@ -16,13 +16,13 @@ use uuid::Uuid;
 use super::{Log, example};
 
 const NAME: &str = "invoice-17";
-const PAY: [&str; 3] = [NAME, "1200", "EUR"];
+pub(super) const PAY: [&str; 3] = [NAME, "1200", "EUR"];
 
 /// What the client makes of [`PAY`].
-const BODY: &str = r#"{"amount":1200,"currency":"EUR","card":"ok"}"#;
+pub(super) const BODY: &str = r#"{"amount":1200,"currency":"EUR","card":"ok"}"#;
 
 /// Somebody who pays at one URL, with a journal of his own; it is removed when dropped.
-struct Payer {
+pub(super) struct Payer {
     url: String,
     journal: PathBuf,
 }
@@ -37,7 +37,7 @@ impl Payer {
     }
 
     /// Starts the client. Its pauses are short.
-    fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Client {
+    pub(super) fn start(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Client {
         let mut process = Command::new(example("client"))
             .args(arguments)
             .env("URL", &self.url)
@@ -73,6 +73,21 @@ impl Payer {
         journal.write(operation).expect("written");
     }
 
+    /// The one key of the journal, which a client may be writing.
+    pub(super) fn key(&self) -> Uuid {
+        let text = fs::read_to_string(&self.journal).expect("a client has written it");
+        let lines = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        let mut keys = lines.map(|line| {
+            let operation: Operation = serde_json::from_str(line).expect("an operation");
+            operation.key
+        });
+        let key = keys.next().expect("it is written down before it is sent");
+        assert!(keys.all(|other| other == key), "{text}");
+        key
+    }
+
     /// What the journal says when no client runs.
     fn remembered(&self) -> Operation {
         let journal = Journal::open(&self.journal).expect("nobody else has it");
@@ -87,19 +102,19 @@ impl Drop for Payer {
 }
 
 /// A client that runs; ended when dropped.
-struct Client {
+pub(super) struct Client {
     process: Child,
     log: Log,
 }
 
 impl Client {
     /// Waits for the next line of the log with these words.
-    fn log(&self, words: &str) -> String {
+    pub(super) fn log(&self, words: &str) -> String {
         self.log.next(words)
     }
 
     /// Waits until it ends by itself.
-    fn end(mut self) -> Ended {
+    pub(super) fn end(mut self) -> Ended {
         let log = self.log.end();
         let mut said = String::new();
         let stdout = self.process.stdout.as_mut().expect("it is piped");
@@ -121,7 +136,7 @@ impl Drop for Client {
 }
 
 /// A client that has ended.
-struct Ended {
+pub(super) struct Ended {
     code: Option<i32>,
     said: String,
     /// The lines that nobody waited for.
@@ -130,7 +145,7 @@ struct Ended {
 
 impl Ended {
     #[track_caller]
-    fn expect(&self, code: i32, said: &str) {
+    pub(super) fn expect(&self, code: i32, said: &str) {
         assert_eq!(self.code, Some(code), "{} {:?}", self.said, self.log);
         assert!(self.said.starts_with(said), "{} {:?}", self.said, self.log);
     }

@@ -1,25 +1,50 @@
 //! The server is down, the server is killed, the client is killed: it is paid once.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::{net::Ipv4Addr, ops::Deref};
 
 use idem_examples::journal::State;
+use tokio::net::TcpSocket;
+use uuid::Uuid;
 
 use super::{BODY, NAME, PAY, Payer};
 use crate::{Service, routes::payments};
 
-/// An address where nobody listens, for a service that comes later or comes back.
-fn free() -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("it is bound").to_string()
+/// An address where nobody listens, for a service that comes later or comes back. The port is given to
+/// nobody else as long as this value lives, since a socket is bound to it.
+pub(crate) struct Reserved {
+    addr: String,
+    _socket: TcpSocket,
 }
 
-fn payer(addr: &str, query: &str) -> Payer {
+impl Reserved {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        // With it, and since this one does not listen, the service may bind to it too.
+        socket.set_reuseaddr(true).expect("an option of sockets");
+        let bound = socket.bind((Ipv4Addr::LOCALHOST, 0).into());
+        bound.expect("a free port");
+        Self {
+            addr: socket.local_addr().expect("it is bound").to_string(),
+            _socket: socket,
+        }
+    }
+}
+
+impl Deref for Reserved {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.addr
+    }
+}
+
+pub(crate) fn payer(addr: &str, query: &str) -> Payer {
     Payer::at(format!("http://{addr}/v1/payments{query}"))
 }
 
 #[tokio::test]
 async fn a_server_that_comes_up_later_is_paid_once() {
-    let addr = free();
+    let addr = Reserved::new();
     let payer = payer(&addr, "");
     let client = payer.start(&PAY, &[]);
     client.log("not reached");
@@ -28,29 +53,28 @@ async fn a_server_that_comes_up_later_is_paid_once() {
     assert_eq!(payments(&service, "ada").await, 1);
 }
 
-/// Kills the service while a handler runs, and starts it anew. Returns it after the client's end.
-fn killed_in_the_middle(environment: &[(&str, &str)]) -> Service {
-    let addr = free();
-    let environment = [
-        &[("ADDR", addr.as_str()), ("RUST_LOG", "debug")],
-        environment,
-    ]
-    .concat();
-    let payer = payer(&addr, "?slow=1s");
+/// Kills the service while a handler runs, and starts it anew. Returns it after the client's end, with
+/// the key of the payment.
+pub(crate) fn killed_in_the_middle(environment: &[(&str, &str)]) -> (Service, Uuid) {
+    let addr = Reserved::new();
+    let environment = [&[("ADDR", &*addr), ("RUST_LOG", "debug")], environment].concat();
+    let payer = payer(&addr, "?slow=2s");
     let service = Service::start(&environment);
-    let client = payer.start(&PAY, &[("TIMEOUT", "300ms")]);
+    let client = payer.start(&PAY, &[("TIMEOUT", "500ms")]);
     service.log("client left, handler goes on");
+    let key = payer.key();
     drop(service);
     client.log("not reached");
     let service = Service::start(&environment);
     client.end().expect(0, "invoice-17: done, 201");
-    service
+    assert_eq!(payer.key(), key);
+    (service, key)
 }
 
 #[tokio::test]
 async fn a_server_that_is_killed_in_the_middle_answers_when_it_is_back() {
     // The embedded store and the ledger have both ended with the first process.
-    let service = killed_in_the_middle(&[]);
+    let (service, _) = killed_in_the_middle(&[]);
     assert_eq!(payments(&service, "ada").await, 1);
 }
 

@@ -1,11 +1,12 @@
 //! The programs as processes: what the README shows, what each route of the payment services does,
-//! how they stop, and what a client makes of it.
+//! how they stop, what a client makes of it, and what several of them do over one store.
 #![forbid(unsafe_code)]
 
 mod client;
 mod readme;
 mod routes;
 mod shutdown;
+mod stores;
 
 use std::{
     env,

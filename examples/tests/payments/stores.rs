@@ -1,5 +1,6 @@
 //! Processes over a store that outlives them: what they have paid is in the ledger that they share.
 
+mod clocks;
 mod replicas;
 mod support;
 mod takeover;

@@ -1,6 +1,7 @@
 //! Processes over a store that outlives them: what they have paid is in the ledger that they share.
 
 mod clocks;
+mod interrupted;
 mod replicas;
 mod support;
 mod takeover;

@@ -10,6 +10,7 @@ mod claimed;
 mod desk;
 mod queue;
 mod settling;
+mod unsettled;
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -19,7 +20,7 @@ pub use self::{
     admission::{Admission, Admitted},
     claimed::{Claimed, Panic, Ran, Reply},
 };
-use self::{claim::UNDONE_AT_ONCE, queue::Queue};
+use self::{claim::UNDONE_AT_ONCE, queue::Queue, unsettled::Unsettled};
 use crate::{
     attempt::Attempt,
     decide::{Action, decide},
@@ -94,6 +95,7 @@ struct Inner {
     live: Arc<Live>,
     /// The places of those who take claims back.
     undoing: Semaphore,
+    unsettled: Arc<Unsettled>,
 }
 
 /// A request that is ready to be claimed.
@@ -147,6 +149,7 @@ impl Engine {
             observers,
             live: Arc::new(Live::new()),
             undoing: Semaphore::new(UNDONE_AT_ONCE),
+            unsettled: Arc::default(),
         }))
     }
 
@@ -276,9 +279,12 @@ impl Engine {
                 return self.refuse(&ticket, Rejection::ShuttingDown, None);
             };
             let sent = Instant::now();
-            let claim = match self.claim(&ticket).await {
-                Ok(claim) => claim,
-                Err(error) => return self.store_failed(&ticket, &error, attempt),
+            let claim = match self.0.unsettled.claim(&ticket) {
+                Some(claim) => claim,
+                None => match self.claim(&ticket).await {
+                    Ok(claim) => claim,
+                    Err(error) => return self.store_failed(&ticket, &error, attempt),
+                },
             };
             let patience = queue.patience(&self.0.live, &ticket, &claim, settings.waiters);
             let unreadable = match &claim {

@@ -26,8 +26,13 @@ use crate::{
 const CLAIM_TRIES: u32 = 3;
 /// How many claims are taken back at once: a store that has just come back has better to do.
 pub(super) const UNDONE_AT_ONCE: usize = 16;
-/// How often a claim that is not there is taken back once more.
-const UNDOES_NOTHING: usize = 2;
+/// When a claim that is not there is taken back once more: it may be on its way to a store that has just
+/// come back.
+const NOTHING_YET: [Duration; 3] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+];
 /// For how long a claim is taken back that would otherwise stay for somebody to decide about.
 const UNDONE_FOR: Duration = Duration::from_mins(10);
 
@@ -83,7 +88,7 @@ impl Engine {
         let lease = ticket.lease(grant);
         let mut attendance = Some(attendance);
         let mut pauses = backoff(usize::MAX);
-        let mut nothing = 0;
+        let mut nothing_yet = NOTHING_YET.into_iter();
         loop {
             let answer = {
                 // It is never closed; if it were, there would be no limit.
@@ -92,15 +97,15 @@ impl Engine {
                 ask(self.0.settings.store_timeout, undo).await
             };
             drop(attendance.take());
-            match &answer {
+            let again = match &answer {
                 // It may have overtaken a claim that was given up and still lands.
-                Ok(Released::Gone) if grant.is_none() && nothing < UNDOES_NOTHING => nothing += 1,
+                Ok(Released::Gone) if grant.is_none() => nothing_yet.next(),
                 Ok(Released::Done | Released::Ended | Released::Superseded | Released::Gone) => {
-                    return;
+                    None
                 }
-                Err(_) => {}
-            }
-            let pause = pauses.next().unwrap_or(blocks);
+                Err(_) => pauses.next(),
+            };
+            let Some(pause) = again else { return };
             if later(Instant::now(), pause) >= give_up {
                 if let Err(error) = answer {
                     self.tell(ticket, EventKind::ReleaseFailed { error: &error });

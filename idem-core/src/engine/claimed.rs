@@ -4,12 +4,17 @@
 //! holds all of it, and goes on in a task of its own when it is dropped. Before that poll a
 //! dropped attempt takes its claim back, and only then.
 
-use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    any::Any,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
 
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
-use super::{Answer, Engine, claim::spawn, settling::Ended};
+use super::{Answer, Engine, claim::spawn, settling::Ended, unsettled::Held};
 use crate::{
     attempt::Attempt,
     decide::{Ending, settle},
@@ -28,6 +33,8 @@ pub struct Claimed {
     pub(super) engine: Engine,
     pub(super) lease: Lease,
     attempt: Option<Attempt>,
+    /// Set once an outcome could not be stored at once.
+    pub(super) unsettled: OnceLock<Held>,
     undo: bool,
     _attendance: Attendance,
 }
@@ -43,6 +50,7 @@ impl Claimed {
             engine,
             lease,
             attempt,
+            unsettled: OnceLock::new(),
             undo: true,
             _attendance: attendance,
         }

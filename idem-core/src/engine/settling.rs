@@ -99,10 +99,8 @@ impl Claimed {
         budget: Duration,
     ) -> Result<Option<Answer>, StoreError> {
         for _ in 0..CONVERGENCES {
-            match self
-                .persist(budget, || self.send_completion(record))
-                .await?
-            {
+            let completion = || self.send_completion(record);
+            match self.persist(budget, Meanwhile::Hold, completion).await? {
                 Completion::Stored | Completion::Restored | Completion::Already => return Ok(None),
                 Completion::Superseded | Completion::Released => {
                     self.tell_lost();
@@ -118,6 +116,13 @@ impl Claimed {
         Ok(None)
     }
 
+    /// From now on this engine runs nothing else under the key, until the outcome is stored or lost.
+    fn hold_outcome(&self) {
+        let unsettled = &self.engine.0.unsettled;
+        self.unsettled
+            .get_or_init(|| unsettled.hold(self.lease.ticket(), self.lease.grant()));
+    }
+
     async fn send_completion(&self, record: &Record) -> Result<Completion, StoreError> {
         let ticket = self.lease.ticket();
         let lease = ticket.lease(Some(self.lease.grant()));
@@ -131,7 +136,8 @@ impl Claimed {
     /// out too, ours is the only one there is, and the record is ours again.
     async fn converge(&mut self, budget: Duration) -> Converged {
         let sent = Instant::now();
-        let claim = self.persist(budget, || self.send_claim_again()).await;
+        let again = || self.send_claim_again();
+        let claim = self.persist(budget, Meanwhile::Lapse, again).await;
         match claim {
             Ok(Claim::Acquired { grant }) => {
                 self.hold_again(grant, sent);
@@ -167,7 +173,12 @@ impl Claimed {
     async fn give_up(&self, how: Release, budget: Duration) -> Result<(), StoreError> {
         let lease = self.lease.ticket().lease(Some(self.lease.grant()));
         let release = || self.engine.0.store.release(&lease, how);
-        match self.persist(budget, release).await? {
+        let meanwhile = match how {
+            // That nobody knows is an outcome too.
+            Release::Unknown { .. } => Meanwhile::Hold,
+            Release::Bound | Release::Forget | Release::Undo => Meanwhile::Lapse,
+        };
+        match self.persist(budget, meanwhile, release).await? {
             Released::Done | Released::Ended => {}
             // Forgotten before: the reply was lost.
             Released::Gone if how == Release::Forget => {}
@@ -177,7 +188,12 @@ impl Claimed {
     }
 
     /// Repeats a call that is safe to repeat until it is answered, for at most `budget`.
-    async fn persist<T, C>(&self, budget: Duration, call: impl Fn() -> C) -> Result<T, StoreError>
+    async fn persist<T, C>(
+        &self,
+        budget: Duration,
+        meanwhile: Meanwhile,
+        call: impl Fn() -> C,
+    ) -> Result<T, StoreError>
     where
         C: Future<Output = Result<T, StoreError>>,
     {
@@ -189,6 +205,10 @@ impl Claimed {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
+            match meanwhile {
+                Meanwhile::Hold => self.hold_outcome(),
+                Meanwhile::Lapse => {}
+            }
             let pauses = pauses.get_or_insert_with(|| backoff(usize::MAX));
             let pause = pauses.next().unwrap_or(budget);
             if later(Instant::now(), pause) >= give_up {
@@ -204,6 +224,15 @@ impl Claimed {
             self.tell(EventKind::LeaseLost);
         }
     }
+}
+
+/// What becomes of a key while what came of its attempt cannot be stored.
+#[derive(Debug, Clone, Copy)]
+enum Meanwhile {
+    /// Nothing else runs under it in this process, even if the lease lapses.
+    Hold,
+    /// Its lease may lapse.
+    Lapse,
 }
 
 /// Where the answer that counts is.

@@ -105,6 +105,14 @@ impl World {
         self.engine.begin(self.keyed(&POLICY, "body")).await
     }
 
+    /// Why a request with this body is refused.
+    async fn refused(&self, body: &str) -> &'static str {
+        match self.engine.begin(self.keyed(&POLICY, body)).await {
+            Begun::Answered(Answer::Rejection(rejection)) => rejection.code(),
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
     /// A whole request whose handler answers at once.
     async fn request(&self) -> Sent {
         self.run(self.handler(201, None)).await
@@ -276,6 +284,43 @@ async fn a_claim_that_was_given_up_and_landed_blocks_nobody() {
     settle().await;
     assert_eq!(world.store.count(UNDO), 1);
     assert_eq!(world.request().await, Sent::own(1));
+}
+
+/// The outage is longer than the lease: when the store is back, the key is free for whoever comes
+/// first.
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_again_while_an_outcome_waits_for_its_store() {
+    let world = World::new();
+    world.store.fail(Kind::Complete, [Fault::Hangs; 60]);
+    world.store.fail(Kind::Renew, [Fault::Unreachable; 1_000]);
+    assert_eq!(world.request().await, Sent::own(1));
+    while world.store.count(Call::Complete) < 60 {
+        assert_eq!(world.refused("body").await, "in-progress");
+        assert_eq!(world.refused("another body").await, "key-reused");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(world.store.count(Call::Claim), 1);
+    // It lapsed long ago, and another process may run.
+    assert!(world.store.count(Call::Renew) > 100);
+
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(world.request().await, Sent::replay(1));
+    assert_eq!((world.runs(), world.store.count(Call::Claim)), (1, 2));
+}
+
+/// That nobody knows what happened is an outcome too; a release is none.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_waits_for_its_store_and_a_release_does_not() {
+    for (outcome, runs) in [(Outcome::Unknown, 1), (Outcome::Release, 2)] {
+        let world = World::new();
+        world.store.fail(Kind::Release, [Fault::Unreachable; 60]);
+        world.store.fail(Kind::Renew, [Fault::Unreachable; 1_000]);
+        let first = world.run(world.handler(500, Some(outcome))).await;
+        assert_eq!(first, Sent::own(1));
+        tokio::time::sleep(LEASE * 2).await;
+        let _ = world.request().await;
+        assert_eq!(world.runs(), runs, "{outcome:?}");
+    }
 }
 
 /// P-08: the store hangs longer than anybody waits, and does all of it when it comes back.

@@ -79,6 +79,25 @@ async fn a_dropped_call_leaves_no_transaction_in_the_pool() {
     drop(subject);
 }
 
+/// P-08: a claim that waits for a connection when its request leaves does not land later, when the
+/// engine has taken it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_was_dropped_before_it_was_sent_is_never_sent() {
+    let (subject, store, pool) = sharing(1).await;
+    let attempt = Attempt::fresh();
+    let held = pool.acquire().await.expect("a connection");
+    let claim = attempt.claim(&store);
+    timeout(Duration::from_millis(50), claim)
+        .await
+        .expect_err("there is no connection");
+    drop(held);
+    // Whoever waits for a connection is served in turn.
+    Attempt::fresh().acquire(&store).await;
+    let found = store.inspect(&attempt.id).await;
+    assert_eq!(found.expect("the store answers"), None);
+    drop(subject);
+}
+
 /// Nobody waits any more, and nothing is heard: the call ends by itself, and its place is free again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_call_without_an_answer_gives_its_place_back() {

@@ -2,11 +2,15 @@
 //!
 //! Each call is a task of its own. A request that is dropped drops the handle of the task, never a
 //! statement half-way: the task ends by itself, within its limit, and gives a whole connection back.
+//! Nothing is begun for somebody who has left.
 //!
 //! Invariant: a connection whose statement did not end, or ended in a way that was not expected, is
 //! closed and not given back. A statement is a transaction of its own.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use sqlx::{
@@ -109,7 +113,7 @@ impl Database {
     /// this one is made on the runtime of whoever asks for it.
     pub(super) async fn reopen(&self) -> Result<Self, StoreError> {
         let database = self.clone();
-        in_a_task(async move {
+        in_a_task(|_| async move {
             let Self { pool, limit } = database;
             let options = pool.options().clone();
             let own = Self {
@@ -133,7 +137,7 @@ impl Database {
         read: fn(&[PgRow]) -> Read<T>,
     ) -> Result<T, StoreError> {
         let database = self.clone();
-        in_a_task(async move { database.send(statement, read).await }).await
+        in_a_task(|asker| async move { database.send(statement, read, &asker).await }).await
     }
 
     /// Carries out several statements that need no answer, as one transaction.
@@ -142,7 +146,7 @@ impl Database {
             limit,
             ..self.clone()
         };
-        in_a_task(async move {
+        in_a_task(|_| async move {
             let deadline = Instant::now() + limit;
             let mut connection = database.acquire(deadline).await?;
             let running = sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *connection);
@@ -162,12 +166,13 @@ impl Database {
         &self,
         statement: Statement,
         read: fn(&[PgRow]) -> Read<T>,
+        asker: &Asker,
     ) -> Result<T, Failure> {
         let deadline = Instant::now() + self.limit;
         let mut pauses = pauses();
         let mut contended = 0;
         loop {
-            let failure = match self.attempt(&statement, read, deadline).await? {
+            let failure = match self.attempt(&statement, read, deadline, asker).await? {
                 Tried::Answered(answer) => return Ok(answer),
                 Tried::Failed(failure) => failure,
             };
@@ -186,12 +191,15 @@ impl Database {
         statement: &Statement,
         read: fn(&[PgRow]) -> Read<T>,
         deadline: Instant,
+        asker: &Asker,
     ) -> Result<Tried<T>, Failure> {
         let parameters = match &statement.parameters {
             Ok(parameters) => parameters,
             Err(error) => return Err(Failure::Parameter(error.to_string())),
         };
+        asker.waits()?;
         let mut connection = self.acquire(deadline).await?;
+        asker.waits()?;
         for sql in statement.first.iter().chain([&statement.sql]) {
             let query = sqlx::query_with(AssertSqlSafe(Arc::clone(sql)), parameters.clone());
             let error = match timeout_at(deadline, query.fetch_all(&mut *connection)).await {
@@ -245,11 +253,32 @@ pub(super) fn runtime() -> Result<Handle, Failure> {
     Handle::try_current().map_err(|_| Failure::NoRuntime)
 }
 
+/// Whoever waits for a call, seen from its task.
+#[derive(Clone)]
+struct Asker(Weak<()>);
+
+impl Asker {
+    /// Fails once nobody waits any more. What is begun then would land after its caller has taken it
+    /// back.
+    fn waits(&self) -> Result<(), Failure> {
+        if self.0.strong_count() == 0 {
+            return Err(Failure::Abandoned);
+        }
+        Ok(())
+    }
+}
+
 /// Runs `call` to its end, whether or not anybody waits for it.
-async fn in_a_task<T: Send + 'static>(
-    call: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<T, StoreError> {
-    match runtime()?.spawn(call.in_current_span()).await {
+async fn in_a_task<T, C>(call: impl FnOnce(Asker) -> C) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    C: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    let present = Arc::new(());
+    let call = call(Asker(Arc::downgrade(&present)));
+    let answer = runtime()?.spawn(call.in_current_span()).await;
+    drop(present);
+    match answer {
         Ok(answer) => answer.map_err(StoreError::from),
         Err(ended) if ended.is_panic() => Err(StoreError::Panicked),
         Err(ended) => Err(StoreError::unavailable(NAME, ended)),

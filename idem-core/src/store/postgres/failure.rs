@@ -17,6 +17,8 @@ pub(super) enum Failure {
     NoRuntime,
     /// No connection was to be had.
     NoConnection { limit: Duration },
+    /// Nobody waited for the call any more, and it was not begun.
+    Abandoned,
     /// The server did not answer.
     Slow { limit: Duration },
     /// The record changed, or was locked, whenever we looked.
@@ -58,6 +60,7 @@ impl fmt::Display for Failure {
             Self::NoConnection { limit } => {
                 write!(f, "the pool had no connection within {limit:?}")
             }
+            Self::Abandoned => f.write_str("nobody waited for the call any more"),
             Self::Slow { limit } => write!(
                 f,
                 "the server did not answer within {limit:?}; the connection was closed"
@@ -92,7 +95,8 @@ impl Error for Failure {
             | Self::NoTable(error)
             | Self::Pooler(error) => Some(error),
             Self::Driver(error) => error.source(),
-            Self::NoRuntime
+            Self::Abandoned
+            | Self::NoRuntime
             | Self::NoConnection { .. }
             | Self::Slow { .. }
             | Self::Contended

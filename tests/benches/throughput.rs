@@ -11,23 +11,15 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::mpsc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use axum::{Extension, Json, Router, http::StatusCode, routing::post, serve::ListenerExt};
+use axum::{Extension, Json, Router, http::StatusCode, routing::post};
 use idem_axum::{Idempotency, MemoryStore, Principal, idempotent};
-use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    runtime::{Builder, Runtime},
+use idem_tests::measure::{
+    Client, Served, factor, median, quantile, repeat, serve, single_threaded, sorted,
 };
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
 
 const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 15;
@@ -139,14 +131,17 @@ struct Slice {
 
 fn main() {
     let idem = Idempotency::new(MemoryStore::new());
-    let server = serve(idem.clone());
+    let server = serve({
+        let idem = idem.clone();
+        async move || router(idem)
+    });
     let runtime = single_threaded();
     let mut connections = runtime.block_on(async {
+        Connection::open(&server, 0).await.make_records().await;
         let mut connections = Vec::new();
         for number in 0..CONNECTIONS {
-            connections.push(Connection::open(server.addr, number).await);
+            connections.push(Connection::open(&server, number).await);
         }
-        connections[0].make_records().await;
         connections
     });
 
@@ -166,53 +161,16 @@ fn main() {
     report(&rounds);
 }
 
-/// Serves on a thread of its own.
-fn serve(idem: Idempotency) -> Server {
-    let (sender, server) = mpsc::channel();
-    thread::spawn(move || {
-        single_threaded().block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            let _ = sender.send(Server {
-                addr: listener.local_addr().expect("it is bound"),
-                thread: Path::new("/proc")
-                    .join(fs::read_link("/proc/thread-self").unwrap_or_default()),
-            });
-            let protected = Router::new()
-                .route("/layered", post(plain))
-                .route("/annotated", post(annotated))
-                .route("/brief", post(brief))
-                .layer(idem);
-            let router = Router::new()
-                .route("/plain", post(plain))
-                .merge(protected)
-                .layer(Extension(Principal::new("ada")));
-            let listener = listener.tap_io(|stream| {
-                stream.set_nodelay(true).expect("it is open");
-            });
-            axum::serve(listener, router).await.expect("it serves");
-        });
-    });
-    server.recv().expect("the server has begun")
-}
-
-/// A server, and where the system tells about its thread.
-struct Server {
-    addr: SocketAddr,
-    thread: PathBuf,
-}
-
-impl Server {
-    /// How long its thread has had a processor; zero where the system does not tell.
-    fn worked(&self) -> Duration {
-        let told = fs::read_to_string(self.thread.join("schedstat")).unwrap_or_default();
-        let nanoseconds = told.split(' ').next().and_then(|first| first.parse().ok());
-        Duration::from_nanos(nanoseconds.unwrap_or_default())
-    }
-}
-
-fn single_threaded() -> Runtime {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime")
+fn router(idem: Idempotency) -> Router {
+    let protected = Router::new()
+        .route("/layered", post(plain))
+        .route("/annotated", post(annotated))
+        .route("/brief", post(brief))
+        .layer(idem);
+    Router::new()
+        .route("/plain", post(plain))
+        .merge(protected)
+        .layer(Extension(Principal::new("ada")))
 }
 
 /// Sends requests of one case over all connections at once, for one slice of time.
@@ -221,32 +179,21 @@ fn measure(
     connections: &mut Vec<Connection>,
     case: Case,
     idem: &Idempotency,
-    server: &Server,
+    server: &Served,
 ) -> Slice {
     let before = idem.counts();
-    let worked = server.worked();
+    let worked = server.thread.worked();
     let begin = Instant::now();
-    let latencies = runtime.block_on(async {
-        let until = begin + SLICE;
-        let running = connections
-            .drain(..)
-            .map(|connection| tokio::spawn(connection.send_until(case, until)));
-        let running: Vec<_> = running.collect();
-        let mut latencies = Vec::new();
-        for ended in running {
-            let (connection, mut more) = ended.await.expect("no panic");
-            connections.push(connection);
-            latencies.append(&mut more);
-        }
-        latencies
-    });
+    let exchange = move |connection: Connection| connection.exchange(case);
+    let running = repeat(std::mem::take(connections), SLICE, exchange);
+    let (back, latencies) = runtime.block_on(running);
+    *connections = back;
     let elapsed = begin.elapsed();
-    let worked = server.worked().saturating_sub(worked);
+    let worked = server.thread.worked().saturating_sub(worked);
     let after = idem.counts();
 
-    let sent = u32::try_from(latencies.len()).expect("fewer than four thousand million");
-    let requests = f64::from(sent);
-    let sent = u64::from(sent);
+    let requests = factor(latencies.len());
+    let sent = u64::try_from(latencies.len()).expect("it is 64 bits");
     let (executed, replayed) = match case.keys {
         Keys::None => (0, 0),
         Keys::One | Keys::Many => (0, sent),
@@ -264,111 +211,54 @@ fn measure(
     }
 }
 
-/// A connection that is kept alive.
+/// A client, and the keys that it sends.
 struct Connection {
-    stream: TcpStream,
+    client: Client,
     number: usize,
     sent: u64,
-    buffer: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(addr: SocketAddr, number: usize) -> Self {
-        let stream = TcpStream::connect(addr).await.expect("the server listens");
-        stream.set_nodelay(true).expect("it is open");
+    async fn open(server: &Served, number: usize) -> Self {
         Self {
-            stream,
+            client: Client::open(server.addr).await,
             number,
             sent: 0,
-            buffer: Vec::with_capacity(4096),
         }
     }
 
     /// Makes the records that are replayed.
-    async fn make_records(&mut self) {
+    async fn make_records(mut self) {
         let many = CASES.iter().find(|case| case.keys == Keys::Many);
         for _ in 0..KEYS {
-            self.exchange(*many.expect("it is there")).await;
+            self = self.exchange(*many.expect("it is there")).await;
         }
     }
 
-    async fn send_until(mut self, case: Case, until: Instant) -> (Self, Vec<Duration>) {
-        let mut latencies = Vec::with_capacity(10_000);
-        loop {
-            let begin = Instant::now();
-            if begin >= until {
-                return (self, latencies);
-            }
-            self.exchange(case).await;
-            latencies.push(begin.elapsed());
-        }
+    async fn exchange(mut self, case: Case) -> Self {
+        let key = self.key(case.keys);
+        self.client.post(case.path, &key, BODY).await;
+        self
     }
 
-    async fn exchange(&mut self, case: Case) {
-        let request = self.request(case);
-        let written = self.stream.write_all(request.as_bytes()).await;
-        written.expect("the connection is open");
-        self.take_answer().await;
-    }
-
-    fn request(&mut self, case: Case) -> String {
+    /// The header line with its next key.
+    fn key(&mut self, keys: Keys) -> String {
         self.sent += 1;
-        let number = match case.keys {
+        let number = match keys {
             Keys::None => None,
             Keys::One => Some(0),
             Keys::Many => Some(self.sent % KEYS),
             Keys::Fresh => Some(self.sent),
         };
         // Replays share their keys; fresh ones are of this connection alone.
-        let connection = match case.keys {
+        let connection = match keys {
             Keys::Fresh => self.number + 1,
             Keys::None | Keys::One | Keys::Many => 0,
         };
-        let key = number.map_or_else(String::new, |number| {
+        number.map_or_else(String::new, |number| {
             format!("Idempotency-Key: 8e03978e-40d5-43e8-{connection:04x}-{number:012x}\r\n")
-        });
-        format!(
-            "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n{key}\r\n{BODY}",
-            case.path,
-            BODY.len(),
-        )
+        })
     }
-
-    async fn take_answer(&mut self) {
-        self.buffer.clear();
-        loop {
-            let read = self.stream.read_buf(&mut self.buffer).await.expect("open");
-            assert!(read > 0, "the server closed the connection");
-            if is_whole(&self.buffer) {
-                assert!(
-                    self.buffer.starts_with(b"HTTP/1.1 201 "),
-                    "{:?}",
-                    self.buffer.escape_ascii()
-                );
-                return;
-            }
-        }
-    }
-}
-
-/// Whether an answer is there, with all of its body.
-fn is_whole(answer: &[u8]) -> bool {
-    const LENGTH: &[u8] = b"content-length: ";
-    let find = |needle: &[u8]| {
-        answer
-            .windows(needle.len())
-            .position(|window| window == needle)
-    };
-    let Some(end) = find(b"\r\n\r\n") else {
-        return false;
-    };
-    let start = find(LENGTH).expect("its length is known") + LENGTH.len();
-    let digits = answer[start..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit());
-    let length = digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0'));
-    answer.len() >= end + 4 + length
 }
 
 fn report(rounds: &[Vec<Slice>]) {
@@ -382,10 +272,7 @@ fn report(rounds: &[Vec<Slice>]) {
     );
     for (number, case) in CASES.iter().enumerate() {
         let all = |figure: fn(&Slice, &Slice) -> f64| {
-            let figures = rounds.iter().map(|round| figure(&round[number], &round[0]));
-            let mut figures: Vec<f64> = figures.collect();
-            figures.sort_by(f64::total_cmp);
-            figures
+            sorted(rounds.iter().map(|round| figure(&round[number], &round[0])))
         };
         let ratios = all(|ours, plain| ours.per_second / plain.per_second);
         let mut latencies: Vec<Duration> = rounds
@@ -393,8 +280,6 @@ fn report(rounds: &[Vec<Slice>]) {
             .flat_map(|round| round[number].latencies.iter().copied())
             .collect();
         latencies.sort_unstable();
-        let quantile =
-            |percent: usize| latencies[(latencies.len() - 1) * percent / 100].as_micros();
         println!(
             "{:<26} {:>8.0} {:>6.3} {:>6.3} {:>6.2}   {:>8.2} {:>6.3}   {:>7} {:>7}",
             case.name,
@@ -404,13 +289,8 @@ fn report(rounds: &[Vec<Slice>]) {
             case.goal,
             median(&all(|ours, _| ours.work)) * 1e6,
             median(&all(|ours, plain| plain.work / ours.work)),
-            quantile(50),
-            quantile(99),
+            quantile(&latencies, 50),
+            quantile(&latencies, 99),
         );
     }
-}
-
-/// The middle one of figures in order.
-fn median(figures: &[f64]) -> f64 {
-    figures[figures.len() / 2]
 }

@@ -14,6 +14,7 @@ pub mod framed;
 pub mod gate;
 pub mod heard;
 pub mod logs;
+pub mod measure;
 pub mod race;
 pub mod script;
 pub mod store;

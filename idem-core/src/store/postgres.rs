@@ -451,6 +451,7 @@ impl Store for PostgresStore {
             .bind(columns.reference)
             .bind(lease.grant.map(|grant| rows::fence(grant.fence)))
             .bind(lease.grant.map(|grant| grant.attempt.cast_signed()));
+        let statement = statement.after(&self.statements().complete_first);
         let completion = self.database.ask(statement, rows::completion).await?;
         self.shared.watch.ended(lease.key);
         Ok(completion)

@@ -161,9 +161,11 @@ pub(super) fn claim(rows: &[PgRow]) -> Read<Claim> {
     })
 }
 
-/// The answer of `complete.sql`.
+/// The answer of `complete_first.sql` or `complete.sql`.
 pub(super) fn completion(rows: &[PgRow]) -> Read<Completion> {
-    let row = only(rows)?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
     if row.try_get("stored")? {
         return Ok(Some(Completion::Stored));
     }

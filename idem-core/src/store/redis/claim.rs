@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::{Value, cmd};
+use redis::{Cmd, Value};
 
 use super::{
     answer::Answer,
@@ -26,7 +26,8 @@ pub(super) async fn claim(
 ) -> Result<Claim, Failure> {
     match claim_natively(lane, name, claim, claimed).await? {
         Some(found) => Ok(found),
-        None => claim_unfinished(lane, name, claim, claimed).await,
+        // It is rare, and larger than all else.
+        None => Box::pin(claim_unfinished(lane, name, claim, claimed)).await,
     }
 }
 
@@ -37,8 +38,9 @@ async fn claim_natively(
     claim: &ClaimRequest<'_>,
     claimed: &Claimed,
 ) -> Result<Option<Claim>, Failure> {
-    let mut set = cmd("SET");
-    set.arg(name)
+    let mut set = Cmd::with_capacity(7, name.len() + claimed.value.len() + 32);
+    set.arg("SET")
+        .arg(name)
         .arg(&claimed.value[..])
         .arg("NX")
         .arg("GET")

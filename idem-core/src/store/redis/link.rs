@@ -10,6 +10,7 @@
 use std::{
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -89,6 +90,8 @@ impl Link {
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let limit = self.options.timeout;
+        // It is large, and would be moved twice more.
+        let work = pin!(work);
         timeout(limit, work)
             .await
             .unwrap_or(Err(Failure::TimedOut { limit }))
@@ -98,8 +101,7 @@ impl Link {
     pub(super) async fn lane(&self) -> Result<Lane<'_>, Failure> {
         loop {
             let opened = self.current();
-            let mut made = opened.connection.clone();
-            let known = made.borrow().clone();
+            let known = opened.connection.borrow().clone();
             let connection = match known {
                 Some(Ok(connection)) => connection,
                 // It failed for those who waited for it; we try anew.
@@ -108,6 +110,7 @@ impl Link {
                     continue;
                 }
                 None => {
+                    let mut made = opened.connection.clone();
                     let made = made.wait_for(Option::is_some).await;
                     let made = made.ok().and_then(|made| made.clone());
                     made.unwrap_or(Err(Failure::Stopped))

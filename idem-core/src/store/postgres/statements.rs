@@ -37,6 +37,10 @@ impl Statements {
         };
         let (whole, prefix) = (qualified(table), format!("\"{table}_"));
         let of = |sql: &str| -> Arc<str> {
+            // The driver looks a statement up by its whole text.
+            let lines = sql.lines().map(str::trim_start);
+            let code = lines.filter(|line| !line.starts_with("--"));
+            let sql = code.collect::<Vec<_>>().join("\n");
             // A constraint or an index is in the schema of its table, which is not said again.
             sql.replace("\"idem_", &prefix)
                 .replace("\"idem\"", &whole)

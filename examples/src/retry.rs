@@ -29,7 +29,7 @@ pub fn after(answer: &Answer, earlier: Earlier, pause: Duration) -> Next<'_> {
     };
     match (response.status.as_u16(), response.retry_after) {
         (200..=299, _) => Next::Done(response),
-        (409, told @ Some(_)) | (408 | 425 | 429 | 500 | 502 | 503 | 504, told) => again(told),
+        (409, told @ Some(_)) | (408 | 425 | 429 | 500..=599, told) => again(told),
         // The first attempt may have paid before the token of the second one expired: only the
         // answer to the only attempt, or the recorded one, says what became of the operation.
         _ => match (earlier, response.replayed) {
@@ -211,10 +211,10 @@ mod tests {
             (plain(401), sent, "unknown"),
             (told(400, "7"), unsent, "refused"),
             (plain(307), unsent, "refused"),
-            (plain(501), unsent, "refused"),
-            (plain(501), sent, "unknown"),
+            (plain(404), unsent, "refused"),
+            (plain(404), sent, "unknown"),
         ];
-        for status in [408, 425, 429, 500, 502, 503, 504] {
+        for status in [408, 425, 429, 500, 501, 502, 503, 504, 524] {
             table.extend([
                 (plain(status), unsent, "again in 4s"),
                 (plain(status), sent, "again in 4s"),

@@ -469,7 +469,8 @@ impl<A: Adapter> Builder<A> {
         self
     }
 
-    /// How often expired records are dropped from the store; 60 s by default.
+    /// How often expired records are dropped from the store, from the first keyed request on; 60 s by
+    /// default, and once an hour when none of this engine's can be left.
     pub fn purge_every(mut self, interval: Duration) -> Self {
         self.keeper.purge_every = Some(interval);
         self

@@ -20,7 +20,11 @@ pub use self::{
     admission::{Admission, Admitted},
     claimed::{Claimed, Panic, Ran, Reply},
 };
-use self::{claim::UNDONE_AT_ONCE, queue::Queue, unsettled::Unsettled};
+use self::{
+    claim::{UNDONE_AT_ONCE, UNDONE_LATER},
+    queue::Queue,
+    unsettled::Unsettled,
+};
 use crate::{
     attempt::Attempt,
     decide::{Action, decide},
@@ -93,8 +97,9 @@ struct Inner {
     keeper: Arc<Keeper>,
     observers: Arc<Observers>,
     live: Arc<Live>,
-    /// The places of those who take claims back.
+    /// The places of those who take claims back, and of those who wait for one.
     undoing: Semaphore,
+    undone_later: Arc<Semaphore>,
     unsettled: Arc<Unsettled>,
 }
 
@@ -149,6 +154,7 @@ impl Engine {
             observers,
             live: Arc::new(Live::new()),
             undoing: Semaphore::new(UNDONE_AT_ONCE),
+            undone_later: Arc::new(Semaphore::new(UNDONE_LATER)),
             unsettled: Arc::default(),
         }))
     }

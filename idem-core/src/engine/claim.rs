@@ -8,7 +8,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 use tracing::Instrument;
 
@@ -26,13 +26,8 @@ use crate::{
 const CLAIM_TRIES: u32 = 3;
 /// How many claims are taken back at once: a store that has just come back has better to do.
 pub(super) const UNDONE_AT_ONCE: usize = 16;
-/// When a claim that is not there is taken back once more: it may be on its way to a store that has just
-/// come back.
-const NOTHING_YET: [Duration; 3] = [
-    Duration::from_millis(250),
-    Duration::from_secs(1),
-    Duration::from_secs(4),
-];
+/// How many may wait for it. In a longer outage the leases of the others lapse.
+pub(super) const UNDONE_LATER: usize = 10_000;
 /// For how long a claim is taken back that would otherwise stay for somebody to decide about.
 const UNDONE_FOR: Duration = Duration::from_mins(10);
 
@@ -62,8 +57,13 @@ impl Engine {
         loop {
             let error = match ask(limit, self.0.store.claim(&ticket.claim())).await {
                 Ok(claim) => return Ok(claim),
-                // Nothing was stored and there is nothing to take back.
-                Err(error @ StoreError::Full { .. }) => return Err(error),
+                Err(error @ StoreError::Full { .. }) => {
+                    // This try stored nothing. An earlier one may have.
+                    if pauses.is_some() {
+                        self.take_back(ticket, None);
+                    }
+                    return Err(error);
+                }
                 Err(error) => error,
             };
             let pauses = pauses.get_or_insert_with(|| backoff(CLAIM_TRIES as usize - 1));
@@ -87,41 +87,53 @@ impl Engine {
         let give_up = later(Instant::now(), blocks);
         let lease = ticket.lease(grant);
         let mut attendance = Some(attendance);
-        let mut pauses = backoff(usize::MAX);
-        let mut nothing_yet = NOTHING_YET.into_iter();
+        let (mut after_an_error, mut after_nothing) = (backoff(usize::MAX), not_yet());
+        let mut answer;
         loop {
-            let answer = {
-                // It is never closed; if it were, there would be no limit.
-                let _turn = self.0.undoing.acquire().await;
-                let undo = self.0.store.release(&lease, Release::Undo);
-                ask(self.0.settings.store_timeout, undo).await
-            };
-            drop(attendance.take());
-            let again = match &answer {
-                // It may have overtaken a claim that was given up and still lands.
-                Ok(Released::Gone) if grant.is_none() => nothing_yet.next(),
-                Ok(Released::Done | Released::Ended | Released::Superseded | Released::Gone) => {
-                    None
-                }
-                Err(_) => pauses.next(),
-            };
-            let Some(pause) = again else { return };
-            if later(Instant::now(), pause) >= give_up {
-                if let Err(error) = answer {
-                    self.tell(ticket, EventKind::ReleaseFailed { error: &error });
-                }
+            if self.0.undoing.available_permits() == 0 {
+                // A shutdown does not wait for a queue.
+                drop(attendance.take());
+            }
+            // It is never closed; if it were, there would be no queue.
+            let Ok(turn) = timeout_at(give_up, self.0.undoing.acquire()).await else {
                 return;
+            };
+            let undo = self.0.store.release(&lease, Release::Undo);
+            answer = ask(self.0.settings.store_timeout, undo).await;
+            drop(turn);
+            drop(attendance.take());
+            let pause = match &answer {
+                // It may have overtaken a claim that was given up and still lands.
+                Ok(Released::Gone) if grant.is_none() => after_nothing.next(),
+                Ok(Released::Done | Released::Ended | Released::Superseded | Released::Gone) => {
+                    return;
+                }
+                Err(_) => after_an_error.next(),
+            };
+            let pause = pause.unwrap_or(blocks);
+            if later(Instant::now(), pause) >= give_up {
+                break;
             }
             sleep(pause).await;
         }
+        if let Err(error) = answer {
+            self.tell(ticket, EventKind::ReleaseFailed { error: &error });
+        }
     }
 
-    /// Takes back a claim in a task of its own.
+    /// Takes back a claim in a task of its own, unless very many wait for that already.
     pub(super) fn take_back(&self, ticket: Arc<Ticket>, grant: Option<Grant>) {
+        let Ok(place) = Arc::clone(&self.0.undone_later).try_acquire_owned() else {
+            let limit = self.0.settings.store_timeout;
+            let error = &StoreError::TimedOut { limit };
+            self.tell(&ticket, EventKind::ReleaseFailed { error });
+            return;
+        };
         let engine = self.clone();
         let attendance = self.0.live.attend();
         spawn(&Arc::clone(&ticket), async move {
             engine.undo(&ticket, grant, attendance).await;
+            drop(place);
         });
     }
 }
@@ -136,6 +148,15 @@ pub(super) fn spawn(ticket: &Ticket, task: impl Future<Output = ()> + Send + 'st
             tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
         }
     }
+}
+
+/// Pauses before a claim that is not there is taken back once more, for as long as it may be on its way.
+fn not_yet() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_delay(Duration::from_secs(5))
+        .without_max_times()
+        .build()
 }
 
 /// Pauses between tries, growing and jittered.

@@ -33,8 +33,8 @@ pub struct Claimed {
     pub(super) engine: Engine,
     pub(super) lease: Lease,
     attempt: Option<Attempt>,
-    /// Set once an outcome could not be stored at once.
-    pub(super) unsettled: OnceLock<Held>,
+    /// Set once an outcome could not be stored at once; boxed, since that is rare.
+    pub(super) unsettled: OnceLock<Box<Held>>,
     undo: bool,
     _attendance: Attendance,
 }

@@ -62,7 +62,14 @@ impl Engine {
         let resolved = self.0.store.resolve(&id, seen, how);
         let resolved = ask(self.0.settings.store_timeout, resolved).await;
         // What a person changed by hand is in the log, whatever came of it.
-        tracing::info!(operation, record = %id, fence = %seen, decision, ?resolved, "key resolved by hand");
+        match &resolved {
+            Ok(resolved) => {
+                tracing::info!(operation, record = %id, fence = %seen, decision, ?resolved, "key resolved by hand");
+            }
+            Err(error) => {
+                tracing::error!(operation, record = %id, fence = %seen, decision, %error, "key not resolved by hand");
+            }
+        }
         resolved
     }
 

@@ -120,7 +120,7 @@ impl Claimed {
     fn hold_outcome(&self) {
         let unsettled = &self.engine.0.unsettled;
         self.unsettled
-            .get_or_init(|| unsettled.hold(self.lease.ticket(), self.lease.grant()));
+            .get_or_init(|| Box::new(unsettled.hold(self.lease.ticket(), self.lease.grant())));
     }
 
     async fn send_completion(&self, record: &Record) -> Result<Completion, StoreError> {

@@ -4,7 +4,7 @@
 //! worker of the application keeps its lease all the same. It sleeps until the next lease is due;
 //! an engine whose handlers are faster than a third of their lease never wakes it for one.
 //!
-//! It also purges expired records now and then, as long as there may be some.
+//! It also purges expired records, from the first claim on.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,6 +30,9 @@ use crate::{
 
 /// The longest pause before a renewal that failed is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How often expired records are dropped when none of this engine can be left: a store may keep them
+/// for longer, and others may have left some.
+const PURGE_IDLE: Duration = Duration::from_hours(1);
 /// How many expired records are dropped in one call.
 const PURGE_BATCH: u32 = 1_000;
 
@@ -78,7 +81,8 @@ struct Kept {
     since: Instant,
 }
 
-/// Expired records are dropped at `due` and again, until none can be left after `until`.
+/// Expired records are dropped at `due` and again; after `until`, when none of ours can be left, now and
+/// then.
 struct Purge {
     due: Instant,
     until: Instant,
@@ -160,11 +164,11 @@ impl Keeper {
         let policy = &kept.held.ticket.policy;
         let now = Instant::now();
         let until = later(later(now, policy.unfinished().max(policy.lease)), every);
-        if let Some(purge) = &mut schedule.purge {
-            purge.until = purge.until.max(until);
-        } else {
-            let due = later(now, every);
-            schedule.purge = Some(Purge { due, until });
+        let due = later(now, every);
+        let purge = schedule.purge.get_or_insert(Purge { due, until });
+        purge.until = purge.until.max(until);
+        if due <= purge.due {
+            purge.due = due;
             self.wake_for(schedule, due);
         }
     }
@@ -376,7 +380,7 @@ impl Shared {
             // There are more, but leases go first.
             purge.due = now;
         } else if purge.until <= now {
-            schedule.purge = None;
+            purge.due = later(now, every.max(PURGE_IDLE));
         }
     }
 

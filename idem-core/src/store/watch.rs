@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -23,9 +23,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Those who wait for records of one store.
 #[derive(Debug, Default)]
-pub(super) struct Watch(Mutex<HashMap<StorageKey, Weak<Watched>>>);
+pub(super) struct Watch(Mutex<HashMap<StorageKey, Crowd>>);
 
-/// Those who wait for one record.
+/// Those who wait for one record, counted under the lock of the map.
+#[derive(Debug)]
+struct Crowd {
+    waiting: usize,
+    watched: Arc<Watched>,
+}
+
+/// What those who wait for one record share.
 #[derive(Debug)]
 struct Watched {
     ended: Notify,
@@ -78,32 +85,31 @@ impl Watch {
 
     /// Tells those who wait for the record that it ended.
     pub(super) fn ended(&self, key: &StorageKey) {
-        let watched = self.lock().get(key).and_then(Weak::upgrade);
+        let watched = self.lock().get(key).map(|crowd| Arc::clone(&crowd.watched));
         if let Some(watched) = watched {
             watched.ended.notify_waiters();
         }
     }
 
     fn join(&self, key: &StorageKey) -> Place<'_> {
-        let mut waiting = self.lock();
-        let watched = waiting.get(key).and_then(Weak::upgrade);
-        let watched = watched.unwrap_or_else(|| {
-            let watched = Arc::new(Watched {
+        let mut crowds = self.lock();
+        let crowd = crowds.entry(*key).or_insert_with(|| Crowd {
+            waiting: 0,
+            watched: Arc::new(Watched {
                 ended: Notify::new(),
                 lookout: Semaphore::new(1),
-            });
-            waiting.insert(*key, Arc::downgrade(&watched));
-            watched
+            }),
         });
+        crowd.waiting += 1;
         Place {
             watch: self,
             key: *key,
-            watched,
+            watched: Arc::clone(&crowd.watched),
         }
     }
 
     /// The lock guards a map that every critical section leaves whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<StorageKey, Weak<Watched>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<StorageKey, Crowd>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,10 +123,12 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.watch.lock();
-        // Nobody joins while we hold the lock.
-        if Arc::strong_count(&self.watched) == 1 {
-            waiting.remove(&self.key);
+        let mut crowds = self.watch.lock();
+        if let Some(crowd) = crowds.get_mut(&self.key) {
+            crowd.waiting -= 1;
+            if crowd.waiting == 0 {
+                crowds.remove(&self.key);
+            }
         }
     }
 }
@@ -212,5 +220,30 @@ mod tests {
         let dropped = tokio::time::timeout(Duration::from_secs(1), waiting).await;
         dropped.expect_err("it is dropped");
         assert!(watch.lock().is_empty());
+    }
+
+    /// Who leaves at the same moment as others takes its place along all the same.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn those_who_leave_at_once_leave_nothing_behind() {
+        let watch = Arc::new(Watch::default());
+        let mut waiting = tokio::task::JoinSet::new();
+        for number in 0..2_000_u32 {
+            let mut id = [0; 32];
+            id[..4].copy_from_slice(&(number / 4).to_be_bytes());
+            let watch = Arc::clone(&watch);
+            waiting.spawn(async move {
+                let key = StorageKey::from_bytes(id);
+                let told = watch.wait(&key, later(60), || async { Ok(true) });
+                let telling = async {
+                    tokio::task::yield_now().await;
+                    watch.ended(&key);
+                };
+                tokio::join!(told, telling).0
+            });
+        }
+        for outcome in waiting.join_all().await {
+            outcome.expect("the store answers");
+        }
+        assert!(watch.lock().is_empty(), "{}", watch.lock().len());
     }
 }

@@ -60,10 +60,15 @@ pub(crate) struct FaultyStore {
     plan: Arc<Mutex<VecDeque<(Kind, Fault)>>>,
     calls: Arc<Mutex<Vec<Call>>>,
     passing: Arc<watch::Sender<bool>>,
+    hanging: Arc<Hanging>,
     last_claim: Arc<Mutex<Option<(StorageKey, Owner, Fingerprint)>>>,
     /// Whether there is always more to purge, and each batch takes its time.
     pub(crate) endless_purge: Arc<AtomicBool>,
 }
+
+/// The calls that hang hold it.
+#[derive(Debug, Default)]
+struct Hanging(Arc<()>);
 
 /// The kinds of calls that a plan can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +88,7 @@ impl FaultyStore {
             plan: Arc::default(),
             calls: Arc::default(),
             passing: Arc::new(watch::Sender::new(false)),
+            hanging: Arc::default(),
             last_claim: Arc::default(),
             endless_purge: Arc::default(),
         }
@@ -122,6 +128,11 @@ impl FaultyStore {
         assert!(matches!(claimed, Ok(Claim::Acquired { .. })), "{claimed:?}");
     }
 
+    /// How many calls hang.
+    pub(crate) fn hanging(&self) -> usize {
+        Arc::strong_count(&self.hanging.0) - 1
+    }
+
     pub(crate) fn calls(&self) -> Vec<Call> {
         lock(&self.calls).clone()
     }
@@ -150,7 +161,10 @@ impl FaultyStore {
                 done.await?;
                 Err(down())
             }
-            Some(Fault::Hangs) => std::future::pending().await,
+            Some(Fault::Hangs) => {
+                let _hangs = Arc::clone(&self.hanging.0);
+                std::future::pending().await
+            }
             Some(Fault::Delayed) => {
                 let _ = self.passing.subscribe().wait_for(|passing| *passing).await;
                 done.await

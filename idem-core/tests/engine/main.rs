@@ -349,11 +349,51 @@ async fn a_claim_that_is_overtaken_by_its_undoing_is_taken_back() {
     assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
     settle().await;
     assert_eq!(world.store.count(UNDO), 1);
+    tokio::time::sleep(LEASE / 2).await;
     world.store.land_last_claim().await;
     assert!(world.state().await.is_some());
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!((world.store.count(UNDO), world.state().await), (2, None));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let undone = world.store.count(UNDO);
+    assert!((5..12).contains(&undone), "{undone}");
+    assert_eq!(world.state().await, None);
     assert_eq!(world.request().await, Sent::own(1));
+    // It has its answer.
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(world.store.count(UNDO), undone);
+}
+
+/// The first try landed, and the second one was told that there is no room.
+#[tokio::test(start_paused = true)]
+async fn a_full_store_does_not_keep_a_claim_whose_reply_was_lost() {
+    let world = World::new();
+    world
+        .store
+        .fail(Kind::Claim, [Fault::ReplyLost, Fault::Full]);
+    let refused = world.request().await;
+    assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
+    settle().await;
+    assert_eq!((world.store.count(UNDO), world.state().await), (1, None));
+}
+
+/// Sixteen at a time, and a shutdown waits for none of those that queue.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_is_not_asked_for_all_its_claims_at_once() {
+    let world = World::new();
+    world.store.fail(Kind::Claim, [Fault::Unreachable; 300]);
+    world.store.fail(Kind::Release, [Fault::Hangs; 100]);
+    for _ in 0..100 {
+        let refused = world.request().await;
+        assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
+        settle().await;
+        assert!(world.store.hanging() <= 16);
+    }
+    let began = Instant::now();
+    assert_eq!(world.engine.drain(LEASE).await.left, 0);
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,7 +114,8 @@ impl Attempt {
     }
 
     /// Says what the operation made: `txn_789`, the number of an order. It is kept with the outcome,
-    /// readable in the store, and shown by a look-up; the last one counts.
+    /// readable in the store, and shown by a look-up; the last one counts. An attempt without a stored
+    /// outcome, one that is released or unknown, leaves none.
     ///
     /// At most 255 bytes; a longer one is not kept, and an error is logged. On a request that is not
     /// protected it goes nowhere.

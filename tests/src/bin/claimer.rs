@@ -1,8 +1,8 @@
 //! A process of its own that claims keys of a store, together with another one.
 //!
 //! `claimer STORE-URL PLACE KEYS CLAIMS`: `PLACE` is the prefix or the table; `KEYS` and `CLAIMS` are how
-//! many keys there are and how many claims of each this process sends at once. It says `ready`, waits
-//! for a line on its standard input, and prints for each key how its claims were answered.
+//! many keys there are and how many claims of each this process sends at once. It says `ready`; then, for
+//! each key, it waits for a line on its standard input and prints how its claims were answered.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "its answers are what it prints")]
 
@@ -24,8 +24,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = idem_tests::race::open(url, place).await;
     let (keys, claims): (usize, usize) = (keys.parse()?, claims.parse()?);
     println!("ready");
-    io::stdin().read_line(&mut String::new())?;
     for key in 0..keys {
+        io::stdin().read_line(&mut String::new())?;
         let tally = claim_at_once(&store, &Race::key(key), claims).await;
         println!("{}", serde_json::to_string(&tally)?);
     }

@@ -135,10 +135,10 @@ impl Error for ConfigError {}
 /// use idem_core::ConnectError;
 ///
 /// let old = ConnectError::TooOld { store: "redis", found: "6.2.7".to_owned(), needed: "7.0" };
-/// assert_eq!(old.to_string(), "idempotency store `redis` is of version 6.2.7; it must be 7.0 or later");
+/// let message = "idempotency store `redis` is of version 6.2.7; it must be 7.0 or later";
+/// assert_eq!((old.to_string(), format!("{old:?}")), (message.to_owned(), message.to_owned()));
 /// ```
 #[cfg(any(feature = "postgres", feature = "redis"))]
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// A setting has a value that it cannot have, such as an address that is none.
@@ -175,6 +175,9 @@ impl fmt::Display for ConnectError {
             Self::Invalid {
                 setting, expected, ..
             } => write!(f, "`{setting}` must be {expected}"),
+            Self::Unavailable(StoreError::Unavailable { store, .. }) => {
+                write!(f, "idempotency store `{store}` could not be opened")
+            }
             Self::Unavailable(_) => f.write_str("idempotency store could not be opened"),
             Self::TooOld {
                 store,
@@ -189,6 +192,14 @@ impl fmt::Display for ConnectError {
                 "idempotency store `{store}` is a replica; connect to its primary"
             ),
         }
+    }
+}
+
+/// The message with its causes: it is what a `main` function prints of an error.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", crate::observe::Chain(self))
     }
 }
 

@@ -126,8 +126,15 @@ pub enum EventKind<'a> {
         status: Option<u16>,
         /// Which attempt it was.
         attempt: u32,
-        /// What became of the record.
+        /// What becomes of the record.
         settlement: Settlement,
+        /// Whether that is in the store; if not, the client has its answer, and it is tried further.
+        stored: bool,
+    },
+    /// What came of an attempt is in the store at last.
+    StoredLate {
+        /// How long after the answer.
+        after: Duration,
     },
     /// A request was answered from a record.
     Replayed {
@@ -203,6 +210,18 @@ impl Observer for TracingObserver {
                 status,
                 attempt,
                 settlement,
+                stored: false,
+            } => {
+                tracing::warn!(%operation, record, status, attempt, ?settlement, "executed, not stored yet");
+            }
+            EventKind::StoredLate { after } => {
+                tracing::warn!(%operation, record, ?after, "stored at last");
+            }
+            EventKind::Executed {
+                status,
+                attempt,
+                settlement,
+                stored: true,
             } => match settlement {
                 Settlement::Complete => {
                     tracing::info!(%operation, record, status, attempt, "executed, kept");
@@ -266,15 +285,19 @@ impl Observer for TracingObserver {
 }
 
 /// An error with its causes on one line.
-struct Chain<'a>(&'a (dyn Error + 'static));
+pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
+        let (mut said, mut cause) = (self.0.to_string(), self.0.source());
         while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
+            let says = error.to_string();
+            // Some drivers say their cause themselves.
+            if !said.ends_with(&says) {
+                write!(f, ": {says}")?;
+            }
+            (said, cause) = (says, error.source());
         }
         Ok(())
     }
@@ -313,6 +336,8 @@ pub struct Counts {
     pub leases_lost: u64,
     /// Completions that were tried again.
     pub completions_retried: u64,
+    /// Completions, or releases, that came after the answer.
+    pub completions_late: u64,
     /// Completions that were given up.
     pub completions_lost: u64,
     /// Releases that failed.
@@ -394,6 +419,7 @@ totals! {
     renewals_ended: EventKind::RenewalEnded,
     leases_lost: EventKind::LeaseLost,
     completions_retried: EventKind::CompletionRetried { .. },
+    completions_late: EventKind::StoredLate { .. },
     completions_lost: EventKind::CompletionLost { .. },
     releases_failed: EventKind::ReleaseFailed { .. },
     bypassed: EventKind::Bypassed { .. },

@@ -68,15 +68,19 @@ impl Claimed {
             status,
             attempt,
             settlement,
+            stored: stored.is_ok(),
         });
         if let Ok(answer) = stored {
             return answer;
         }
         // The client gets its answer; the record follows.
-        let ticket = Arc::clone(self.lease.ticket());
+        let (ticket, answered) = (Arc::clone(self.lease.ticket()), Instant::now());
         spawn(&ticket, async move {
-            if let Err(error) = self.store(&ended, AFTER_THE_ANSWER).await {
-                self.tell(EventKind::CompletionLost { error: &error });
+            match self.store(&ended, AFTER_THE_ANSWER).await {
+                Ok(_) => self.tell(EventKind::StoredLate {
+                    after: answered.elapsed(),
+                }),
+                Err(error) => self.tell(EventKind::CompletionLost { error: &error }),
             }
         });
         None

@@ -16,7 +16,7 @@ use sqlx::{Executor, PgPool, Row, postgres::PgPoolOptions};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
-    attempt::{Attempt, completed, record},
+    attempt::{Attempt, causes, completed, record},
     subjects::postgres::Postgres,
 };
 
@@ -98,7 +98,8 @@ async fn a_call_that_was_dropped_before_it_was_sent_is_never_sent() {
     drop(subject);
 }
 
-/// Nobody waits any more, and nothing is heard: the call ends by itself, and its place is free again.
+/// Nobody waits any more, and nothing is heard: the call ends by itself. Its place is kept as long as
+/// the server may work on it, and is free once the connection ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_call_without_an_answer_gives_its_place_back() {
     let server = idem_services::Postgres::shared().await;
@@ -121,6 +122,10 @@ async fn a_dropped_call_without_an_answer_gives_its_place_back() {
     proxy.struck().await;
     proxy.pass();
     tokio::time::sleep(limit).await;
+    let kept = Attempt::fresh().claim(&subject.store).await;
+    let error = kept.expect_err("the place is kept");
+    assert!(causes(&error).contains("had no connection"), "{error:?}");
+    proxy.close_all();
     Attempt::fresh().acquire(&subject.store).await;
 }
 

@@ -20,3 +20,4 @@ mod pool;
 mod pooler;
 mod purge;
 mod rows;
+mod stalled;

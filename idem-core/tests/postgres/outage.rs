@@ -72,7 +72,9 @@ async fn a_claim_whose_reply_was_lost_continues_as_the_owner() {
     let peer = connect(&url, 1).await;
     let summary = peer.inspect(&second.id).await.expect("an answer");
     let grant = summary.expect("the claim was carried out").grant;
+    // The only place of the pool is kept until the connection ends.
     proxy.pass();
+    proxy.close_all();
     assert_eq!(second.acquire(&store).await, grant);
     let done = second.complete(&store, &record("paid")).await;
     assert_eq!(done.expect("an answer"), Completion::Stored);

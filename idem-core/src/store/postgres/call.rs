@@ -6,6 +6,10 @@
 //!
 //! Invariant: a connection whose statement did not end, or ended in a way that was not expected, is
 //! closed and not given back. A statement is a transaction of its own.
+//!
+//! Invariant: as long as the server may work on a statement, its connection has a place of the pool,
+//! though its call may be over. So a server that stalls has no more of our backends than the pool has
+//! places.
 
 use std::{
     sync::{Arc, Weak},
@@ -21,7 +25,7 @@ use sqlx::{
 };
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tracing::Instrument;
 
@@ -109,8 +113,9 @@ impl Database {
         &self.pool
     }
 
-    /// One connection more, of a pool of its own. A connection lives on the runtime that made it:
-    /// this one is made on the runtime of whoever asks for it.
+    /// One connection more, of a pool of its own, with a place for another one while that one does
+    /// not answer. A connection lives on the runtime that made it: this one is made on the runtime of
+    /// whoever asks for it.
     pub(super) async fn reopen(&self) -> Result<Self, StoreError> {
         let database = self.clone();
         in_a_task(|_| async move {
@@ -119,7 +124,7 @@ impl Database {
             let own = Self {
                 pool: options
                     .min_connections(0)
-                    .max_connections(1)
+                    .max_connections(2)
                     .acquire_timeout(limit)
                     .connect_lazy_with((*pool.connect_options()).clone()),
                 limit,
@@ -148,15 +153,20 @@ impl Database {
         };
         in_a_task(|_| async move {
             let deadline = Instant::now() + limit;
-            let mut connection = database.acquire(deadline).await?;
-            let running = sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut *connection);
-            let failure = match timeout_at(deadline, running).await {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => failed(error),
-                Err(_) => Failure::Slow { limit },
+            let mut busy = Busy::new(database.acquire(deadline).await?);
+            let running = async move {
+                let done = sqlx::raw_sql(AssertSqlSafe(script)).execute(&mut **busy.connection());
+                let done = done.await;
+                busy.ended(done)
             };
-            close(connection);
-            Err(failure)
+            let ended = by(deadline, running).await;
+            let Some((connection, done)) = ended else {
+                return Err(Failure::Slow { limit });
+            };
+            done.map(drop).map_err(|error| {
+                close(connection);
+                failed(error)
+            })
         })
         .await
     }
@@ -202,16 +212,21 @@ impl Database {
         asker.waits()?;
         for sql in statement.first.iter().chain([&statement.sql]) {
             let query = sqlx::query_with(AssertSqlSafe(Arc::clone(sql)), parameters.clone());
-            let error = match timeout_at(deadline, query.fetch_all(&mut *connection)).await {
-                Ok(Ok(rows)) => match read(&rows)? {
+            let mut busy = Busy::new(connection);
+            let running = async move {
+                let rows = query.fetch_all(&mut **busy.connection()).await;
+                busy.ended(rows)
+            };
+            let Some((whole, rows)) = by(deadline, running).await else {
+                return Err(Failure::Slow { limit: self.limit });
+            };
+            connection = whole;
+            let error = match rows {
+                Ok(rows) => match read(&rows)? {
                     Some(answer) => return Ok(Tried::Answered(answer)),
                     None => continue,
                 },
-                Ok(Err(error)) => error,
-                Err(_) => {
-                    close(connection);
-                    return Err(Failure::Slow { limit: self.limit });
-                }
+                Err(error) => error,
             };
             return match remedy(&error) {
                 Remedy::Retry => Ok(Tried::Failed(failed(error))),
@@ -285,11 +300,65 @@ where
     }
 }
 
+/// A connection with a statement on its way. Dropped half-way, it is closed.
+struct Busy(Option<PoolConnection<Postgres>>);
+
+/// A connection whose statement has ended, and how.
+type Ended<T> = (PoolConnection<Postgres>, Result<T, sqlx::Error>);
+
+impl Busy {
+    fn new(connection: PoolConnection<Postgres>) -> Self {
+        Self(Some(connection))
+    }
+
+    fn connection(&mut self) -> &mut PoolConnection<Postgres> {
+        self.0.as_mut().expect("it is taken only when it ended")
+    }
+
+    fn ended<T>(mut self, how: Result<T, sqlx::Error>) -> Ended<T> {
+        let connection = self.0.take();
+        (connection.expect("it is taken only here"), how)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            close(connection);
+        }
+    }
+}
+
+/// Waits for the end of a statement until `deadline`. One that goes on keeps its place of the pool,
+/// and nobody is told how it ended.
+async fn by<T: Send + 'static>(
+    deadline: Instant,
+    running: impl Future<Output = Ended<T>> + Send + 'static,
+) -> Option<Ended<T>> {
+    let mut running = Box::pin(running);
+    if let Ok(ended) = timeout_at(deadline, &mut running).await {
+        return Some(ended);
+    }
+    tokio::spawn(async move {
+        // A connection goes back to the pool if its statement ended in order, and else is closed.
+        if let Ok((connection, Err(error))) = timeout(PLACE_KEPT, running).await
+            && matches!(remedy(&error), Remedy::Reconnect | Remedy::Close)
+        {
+            close(connection);
+        }
+    });
+    None
+}
+
 /// Closes a connection at once: what it still has to say is for nobody.
 fn close(connection: PoolConnection<Postgres>) {
     drop(connection.detach());
 }
 
+/// How long a statement whose call is over keeps its place. A server that stalls for longer gets new
+/// backends of ours as seldom as this; a connection on which nothing is heard any more, because the
+/// server was lost without a word, costs its place for as long.
+const PLACE_KEPT: Duration = Duration::from_mins(2);
 /// How often a record may have changed, or be locked, before a call gives up: each try of a renewal
 /// extends its other leases again.
 const CONTENDED_TRIES: u32 = 8;

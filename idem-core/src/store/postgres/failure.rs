@@ -61,10 +61,7 @@ impl fmt::Display for Failure {
                 write!(f, "the pool had no connection within {limit:?}")
             }
             Self::Abandoned => f.write_str("nobody waited for the call any more"),
-            Self::Slow { limit } => write!(
-                f,
-                "the server did not answer within {limit:?}; the connection was closed"
-            ),
+            Self::Slow { limit } => write!(f, "the server did not answer within {limit:?}"),
             Self::Contended => {
                 f.write_str("others had the record locked, or changed it, whenever we looked")
             }

@@ -34,10 +34,12 @@ pub struct PostgresStoreOptions {
     /// Whether connecting creates the table if there is none; it does not by default.
     pub migrate: bool,
     /// The most connections of a pool that the store makes; 10 by default. The lease keeper of an
-    /// engine has one more.
+    /// engine has one more, and a second one while that one does not answer.
     pub max_connections: u32,
-    /// The longest that a call takes, with its wait for a connection; 1 s by default. The connection
-    /// of one that takes longer is closed.
+    /// The longest that a call takes, with its wait for a connection; 1 s by default. The statement of
+    /// one that takes longer keeps its place in the pool until the server has ended it, and for 2 min
+    /// at most: a server that stalls has no more of our connections than the pool allows, and further
+    /// calls fail for want of one.
     pub timeout: Duration,
     /// The longest that a statement waits for a lock that another transaction holds; 300 ms by
     /// default, just below the third of the engine's store timeout that it gives to one try of a

@@ -1,9 +1,14 @@
 //! `PgBouncer` between us and the server. The whole suite runs through one in session mode, in
 //! `tests/conformance.rs`.
 
-use idem_core::{ConnectError, PostgresStore, PostgresStoreOptions};
+use std::time::Duration;
+
+use idem_core::{
+    ConnectError, PostgresStore, PostgresStoreOptions, Store,
+    store::{Claim, Fence, Resolve},
+};
 use idem_services::{PgBouncer, PoolMode, Postgres};
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, Executor, PgConnection, postgres::PgPoolOptions};
 
 use crate::attempt::{Attempt, causes};
 
@@ -109,4 +114,39 @@ async fn a_call_says_what_to_do_about_statements_that_are_gone() {
     }
     let error = errors.first().expect("it is not known there");
     assert_says_what_to_do(error);
+}
+
+/// A pooler without a connection to spare says so with the code of another error, and ends ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_is_saturated_is_not_blamed_for_its_settings() {
+    let server = database("saturated").await;
+    let settings = [("default_pool_size", "1"), ("query_wait_timeout", "1")];
+    let pooler = PgBouncer::start(server, PoolMode::Session, &settings).await;
+    let url = pooler.url_of("saturated");
+    let mut other = PgConnection::connect(&url).await.expect("a connection");
+    let held = other.execute(sqlx::raw_sql("SELECT 1")).await;
+    held.expect("the only connection of the server");
+    let store = || {
+        let pool = PgPoolOptions::new().max_connections(1);
+        let pool = pool.connect_lazy(&url).expect("a pool");
+        let options = one_connection().with_timeout(Duration::from_secs(10));
+        PostgresStore::from_pool_with(pool, options).expect("valid")
+    };
+
+    // What cannot be sent again says what the pooler said.
+    let (first, nobody) = (Attempt::fresh(), Fence::new(1));
+    let resolved = store().resolve(&first.id, nobody, Resolve::Forget).await;
+    let said = causes(&resolved.expect_err("there is no room"));
+    assert!(said.contains("query_wait_timeout"), "{said}");
+    assert!(!said.contains("prepared statements"), "{said}");
+
+    // What can, is, and finds room.
+    let store = store();
+    let (claim, closed) = tokio::join!(first.claim(&store), async {
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        other.close().await
+    });
+    closed.expect("it is closed");
+    let claim = claim.expect("it was sent again");
+    assert!(matches!(claim, Claim::Acquired { .. }), "{claim:?}");
 }

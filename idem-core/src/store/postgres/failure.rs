@@ -2,7 +2,10 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use sqlx::error::DatabaseError;
+use sqlx::{
+    error::DatabaseError,
+    postgres::{PgDatabaseError, PgSeverity},
+};
 
 use super::NAME;
 use crate::{
@@ -137,25 +140,38 @@ pub(super) fn remedy(error: &sqlx::Error) -> Remedy {
             _ => Remedy::Close,
         };
     };
-    match database.code().as_deref() {
-        // Serialization failure, deadlock.
-        Some("40001" | "40P01") => Remedy::Retry,
-        // Lock not available, disk full, no table.
-        Some("55P03" | "53100" | "42P01") => Remedy::GiveUp,
+    let code = database.code().unwrap_or_default();
+    match &*code {
         // Shut down by an administrator, by a crash, or not up yet.
-        Some("57P01" | "57P02" | "57P03") => Remedy::Reconnect,
+        "57P01" | "57P02" | "57P03" => Remedy::Reconnect,
+        // What a pooler says of itself: it had no connection of the server for us.
+        "08P01" if is_fatal(&**database) => Remedy::Reconnect,
+        _ if is_fatal(&**database) => Remedy::Close,
+        // Serialization failure, deadlock.
+        "40001" | "40P01" => Remedy::Retry,
+        // Lock not available, disk full, no table.
+        "55P03" | "53100" | "42P01" => Remedy::GiveUp,
         _ => Remedy::Close,
     }
 }
 
+/// Whether the server ends the connection after this error.
+fn is_fatal(error: &dyn DatabaseError) -> bool {
+    let severity = error
+        .try_downcast_ref::<PgDatabaseError>()
+        .map(PgDatabaseError::severity);
+    severity != Some(PgSeverity::Error)
+}
+
 pub(super) fn failed(error: sqlx::Error) -> Failure {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    match code.as_deref() {
+    let database = error.as_database_error();
+    let fatal = database.is_some_and(is_fatal);
+    match database.and_then(DatabaseError::code).as_deref() {
         Some("55P03") => Failure::Locked(error),
         Some("53100") => Failure::Full(error),
         Some("42P01") => Failure::NoTable(error),
-        // No such prepared statement, one of that name already, another protocol.
-        Some("26000" | "42P05" | "08P01") => Failure::Pooler(error),
+        // No such prepared statement, one of that name already, parameters of another one.
+        Some("26000" | "42P05" | "08P01") if !fatal => Failure::Pooler(error),
         _ => Failure::Driver(error),
     }
 }

@@ -7,7 +7,7 @@ use idem_core::{
     store::{Claim, Completion},
 };
 use idem_services::Proxy;
-use sqlx::{Connection, Executor, PgConnection, Row};
+use sqlx::{Connection, Executor, PgConnection, Row, postgres::PgPoolOptions};
 
 use crate::{
     attempt::{Attempt, causes, completed, record},
@@ -160,4 +160,47 @@ async fn a_full_disk_refuses_new_keys() {
         causes(&error).contains("disk of the server is full"),
         "{error:?}"
     );
+}
+
+/// An error of a statement is no reason to connect again, unless another connection may do better.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_a_statement_leaves_its_connection_whole() {
+    let url = idem_services::Postgres::shared().await.url();
+    let subject = Postgres::new().await;
+    let pool = PgPoolOptions::new().max_connections(1);
+    let pool = pool.connect(&url).await.expect("a pool");
+    let options = PostgresStoreOptions::default().with_table(&subject.table);
+    let store = PostgresStore::from_pool_with(pool.clone(), options).expect("valid");
+    let backend = async || {
+        let row = pool.fetch_one("SELECT pg_backend_pid()").await;
+        row.expect("a connection").get::<i32, _>(0)
+    };
+    let raises = "DO $do$ BEGIN
+        CREATE OR REPLACE FUNCTION raises_{}() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN RAISE SQLSTATE ''CODE''; END';
+        DROP TRIGGER IF EXISTS raises ON {};
+        CREATE TRIGGER raises BEFORE INSERT ON {}
+            FOR EACH ROW EXECUTE FUNCTION raises_{}();
+        END $do$";
+    let cases = [
+        // Not allowed, cancelled by an operator, no memory, an error of a trigger.
+        ("42501", true),
+        ("57014", true),
+        ("53200", true),
+        ("P0001", true),
+        // A standby, a statement that is not known, a fault of the server.
+        ("25006", false),
+        ("26000", false),
+        ("XX000", false),
+    ];
+    for (code, stays) in cases {
+        subject.execute(&raises.replace("CODE", code)).await;
+        let before = backend().await;
+        let error = Attempt::fresh()
+            .claim(&store)
+            .await
+            .expect_err("it is refused");
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        assert_eq!(backend().await == before, stays, "{code}");
+    }
 }

@@ -149,9 +149,15 @@ pub(super) fn remedy(error: &sqlx::Error) -> Remedy {
         _ if is_fatal(&**database) => Remedy::Close,
         // Serialization failure, deadlock.
         "40001" | "40P01" => Remedy::Retry,
-        // Lock not available, disk full, no table.
-        "55P03" | "53100" | "42P01" => Remedy::GiveUp,
-        _ => Remedy::Close,
+        // A statement that does not fit its table any more, or is another one of that name.
+        "0A000" | "42P05" => Remedy::Close,
+        _ => match code.get(..2) {
+            // The protocol, a standby or a transaction that is not ours, no such statement, a fault of
+            // the server: on this connection it may stay so.
+            Some("08" | "25" | "26" | "XX") => Remedy::Close,
+            // The transaction is rolled back, and that is all.
+            _ => Remedy::GiveUp,
+        },
     }
 }
 

@@ -637,6 +637,8 @@ pub enum Renewal {
     Ended,
     /// There is no record.
     Gone,
+    /// Not known: the store could not tell in time. It is asked again.
+    Unanswered,
 }
 
 /// What became of a completion.

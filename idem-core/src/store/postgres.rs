@@ -9,6 +9,7 @@
 mod call;
 mod failure;
 mod options;
+mod renew;
 mod rows;
 mod statements;
 #[cfg(any(test, feature = "conformance"))]
@@ -417,17 +418,8 @@ impl Store for PostgresStore {
     }
 
     async fn renew(&self, leases: &[LeaseRef<'_>]) -> Result<Vec<Renewal>, StoreError> {
-        if leases.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ids: Vec<_> = leases.iter().map(|l| &l.key.as_bytes()[..]).collect();
-        let owners: Vec<_> = leases.iter().map(|l| OwnerId(l.owner)).collect();
-        let lasts: Vec<_> = leases.iter().map(|l| millis(l.lease)).collect();
-        let statement = Statement::new(&self.statements().renew)
-            .bind(ids)
-            .bind(owners)
-            .bind(lasts);
-        self.database.ask(statement, rows::renewals).await
+        let limit = self.shared.options.timeout;
+        renew::renew(&self.database, &self.statements().renew, leases, limit).await
     }
 
     async fn complete(

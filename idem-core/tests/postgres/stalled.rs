@@ -80,10 +80,12 @@ async fn commits_that_stall_take_no_more_backends_than_the_pool_has_places() {
         for answer in join_all(claims).await {
             last = Some(answer.expect_err("no commit ends"));
         }
-        running
-            .renew(&*keeper)
-            .await
-            .expect_err("no commit ends here either");
+        // The first renewal stalls, and has the row locked for those that follow.
+        let renewal = running.renew(&*keeper).await;
+        assert!(
+            matches!(renewal, Err(_) | Ok(Renewal::Unanswered)),
+            "{renewal:?}"
+        );
     }
     let said = causes(&last.expect("an error"));
     assert!(said.contains("the pool had no connection"), "{said}");

@@ -359,14 +359,13 @@ fn close(connection: PoolConnection<Postgres>) {
 /// backends of ours as seldom as this; a connection on which nothing is heard any more, because the
 /// server was lost without a word, costs its place for as long.
 const PLACE_KEPT: Duration = Duration::from_mins(2);
-/// How often a record may have changed, or be locked, before a call gives up: each try of a renewal
-/// extends its other leases again.
+/// How often a record may have changed before a call gives up.
 const CONTENDED_TRIES: u32 = 8;
 /// The longest pause before a statement is sent again.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// 1 ms, growing to [`LONGEST_PAUSE`], jittered.
-fn pauses() -> impl Iterator<Item = Duration> {
+pub(super) fn pauses() -> impl Iterator<Item = Duration> {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(1))
         .with_max_delay(LONGEST_PAUSE)

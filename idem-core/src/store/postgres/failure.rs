@@ -24,7 +24,7 @@ pub(super) enum Failure {
     Abandoned,
     /// The server did not answer.
     Slow { limit: Duration },
-    /// The record changed, or was locked, whenever we looked.
+    /// The record changed whenever we looked.
     Contended,
     /// Another transaction holds the record.
     Locked(sqlx::Error),
@@ -65,9 +65,7 @@ impl fmt::Display for Failure {
             }
             Self::Abandoned => f.write_str("nobody waited for the call any more"),
             Self::Slow { limit } => write!(f, "the server did not answer within {limit:?}"),
-            Self::Contended => {
-                f.write_str("others had the record locked, or changed it, whenever we looked")
-            }
+            Self::Contended => f.write_str("others changed the record whenever we looked"),
             Self::Locked(_) => f.write_str("another transaction has the record locked"),
             Self::Full(_) => f.write_str("the disk of the server is full"),
             Self::NoTable(_) => f.write_str(

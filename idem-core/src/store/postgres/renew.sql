@@ -1,7 +1,7 @@
 -- Extends leases: one row for each that was asked for, in that order.
 --
 -- A row that somebody else has locked is left out and not waited for, so that it holds no other
--- lease up. It looks as if it should have been renewed, and the statement is to be sent again.
+-- lease up. It looks as if it should have been renewed, and is to be asked for again.
 --
 -- $1 ids · $2 owners · $3 leases, ms
 WITH asked AS (

@@ -218,7 +218,8 @@ pub(super) fn renewals(rows: &[PgRow]) -> Read<Vec<Renewal>> {
                 Some(Found { own: false, .. }) => Renewal::Superseded,
                 Some(Found { state, .. }) => match state {
                     State::Completed | State::Released | State::Unknown => Renewal::Ended,
-                    State::InProgress => return Ok(None),
+                    // It was locked.
+                    State::InProgress => Renewal::Unanswered,
                 },
             }
         };

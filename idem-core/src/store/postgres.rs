@@ -22,7 +22,7 @@ use sqlx::{
     ConnectOptions, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 pub use self::options::PostgresStoreOptions;
 use self::{
@@ -189,14 +189,17 @@ impl PostgresStore {
         options.check()?;
         call::runtime().map_err(|none| ConnectError::Unavailable(none.into()))?;
         let address = address(url)?;
+        // A connection that was lost without a word leaves the call the time to make another one.
+        let ping_limit = options.timeout / 10;
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.timeout)
             .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
+            .before_acquire(move |connection, meta| {
                 Box::pin(async move {
                     if meta.idle_for > TRUSTED_FOR {
-                        sqlx::Connection::ping(connection).await?;
+                        let ping = timeout(ping_limit, sqlx::Connection::ping(connection)).await;
+                        ping.map_err(|late| sqlx::Error::Io(late.into()))??;
                     }
                     Ok(true)
                 })

@@ -27,7 +27,7 @@ async fn connect(url: &str, connections: u32) -> PostgresStore {
 
 /// Lets the connection learn its statements, so that each is one message; and waits until it is given
 /// back, which is when it is tried once more.
-async fn warm(store: &PostgresStore) {
+async fn warm(store: &dyn Store) {
     let mut other = Attempt::fresh();
     other.acquire(store).await;
     let _ = other.complete(store, &record("paid")).await;
@@ -202,5 +202,30 @@ async fn an_error_of_a_statement_leaves_its_connection_whole() {
             .expect_err("it is refused");
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert_eq!(backend().await == before, stays, "{code}");
+    }
+}
+
+/// A connection that was idle, and on which nothing is heard any more, leaves its call time for
+/// another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_that_is_lost_without_a_word_costs_no_call() {
+    let server = idem_services::Postgres::shared().await;
+    let url = server.create_database("silent", &[]).await;
+    let proxy = Proxy::start(server.addr());
+    let store = connect(&proxy.url(&url), 1).await;
+    let keeper = store.reopen().await.expect("a connection");
+    warm(&store).await;
+    warm(&*keeper).await;
+    // Longer than a connection is trusted without being asked.
+    tokio::time::sleep(Duration::from_millis(5_300)).await;
+    for store in [&store as &dyn Store, &*keeper] {
+        proxy.drop_replies();
+        let attempt = Attempt::fresh();
+        let (claim, ()) = tokio::join!(attempt.claim(store), async {
+            proxy.struck().await;
+            proxy.pass();
+        });
+        let claim = claim.expect("an answer");
+        assert!(matches!(claim, Claim::Acquired { .. }), "{claim:?}");
     }
 }

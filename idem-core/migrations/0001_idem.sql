@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS "idem" (
   attempts      integer     NOT NULL DEFAULT 1,
   lease_until   timestamptz NOT NULL,
   expires_at    timestamptz NOT NULL,            -- not indexed, so that completing is a HOT update
-  purge_at      timestamptz NOT NULL,            -- indexed, and written only when a row is claimed
+  purge_at      timestamptz NOT NULL,            -- indexed, and not written by most completions
   created_at    timestamptz NOT NULL,
   completed_at  timestamptz,
   fingerprint   bytea       NOT NULL,            -- version byte and digest of the request

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use idem_core::{Store, store::conformance::Subject};
+use idem_core::{
+    Store,
+    store::{Completion, Release, Resolve, Resolved, conformance::Subject},
+};
 use sqlx::{AssertSqlSafe, Executor, Row};
 use tokio::task::JoinSet;
 
@@ -135,4 +138,38 @@ async fn the_job_of_the_documentation_drops_what_has_expired() {
     let dropped = subject.execute(&sql.replace("FROM idem", "FROM {}")).await;
     assert_eq!(dropped, 20);
     assert_eq!(count(&subject, "SELECT count(*) FROM {}").await, 1);
+}
+
+/// A record that is kept for longer than its claim asked for is not at the head of the index, where each
+/// purge would look at it again; nor does it stay for longer than it is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_kept_for_longer_is_visited_when_it_has_expired() {
+    let hour = Duration::from_hours(1);
+    let keep = hour * 24;
+    let subject = Postgres::new().await;
+    let store = &subject.store;
+    let unknown = Release::Unknown { keep };
+    let (mut lost, mut late, mut decided) = (Attempt::fresh(), Attempt::fresh(), Attempt::fresh());
+    lost.acquire(store).await;
+    let _ = lost.release(store, unknown).await;
+    let grant = decided.acquire(store).await;
+    let how = Resolve::Complete {
+        record: record("paid"),
+        ttl: keep,
+    };
+    let resolved = store.resolve(&decided.id, grant.fence, how).await;
+    assert_eq!(resolved.expect("an answer"), Resolved::Done);
+    // Its outcome was not known, and came after all: it lives as long as any other.
+    late.acquire(store).await;
+    let _ = late.release(store, unknown).await;
+    let done = late.complete(store, &record("paid")).await;
+    assert_eq!(done.expect("an answer"), Completion::Stored);
+
+    subject.advance(hour).await;
+    assert_eq!(store.purge(10).await.expect("an answer"), 1);
+    let visited = "SELECT count(*) FROM {} WHERE purge_at < now()";
+    assert_eq!(count(&subject, visited).await, 0);
+    assert_eq!(count(&subject, "SELECT count(*) FROM {}").await, 2);
+    subject.advance(keep).await;
+    assert_eq!(store.purge(10).await.expect("an answer"), 2);
 }

@@ -7,7 +7,11 @@
 UPDATE "idem" r
 SET state = 2, status = $12, flags = $13, headers = $14, body = $15, reference = $16,
     completed_at = statement_timestamp(), lease_until = statement_timestamp(),
-    expires_at = statement_timestamp() + $5::bigint * interval '1 millisecond'
+    expires_at = statement_timestamp() + $5::bigint * interval '1 millisecond',
+    -- An unknown record was to be kept for longer.
+    purge_at = CASE WHEN r.state = 3
+      THEN statement_timestamp() + $5 * interval '1 millisecond'
+      ELSE r.purge_at END
 WHERE r.id = $2 AND r.owner = $3 AND r.state IN (1, 3)
   AND r.format = 1 AND r.expires_at > statement_timestamp()
   -- For this statement only, and before the update can wait.

@@ -18,7 +18,10 @@ WITH limits AS MATERIALIZED (
       lease_until = statement_timestamp(),
       expires_at = CASE WHEN $4 = 3
         THEN statement_timestamp() + $5::bigint * interval '1 millisecond'
-        ELSE r.expires_at END
+        ELSE r.expires_at END,
+      purge_at = CASE WHEN $4 = 3
+        THEN statement_timestamp() + $5 * interval '1 millisecond'
+        ELSE r.purge_at END
   FROM limits
   WHERE limits.lock_timeout IS NOT NULL
     AND r.id = $2 AND r.owner = $3 AND r.state = 1

@@ -11,6 +11,8 @@ WITH limits AS MATERIALIZED (
   SET owner = $4, fence = r.fence + 1, state = $5, lease_until = statement_timestamp(),
       expires_at = COALESCE(
         statement_timestamp() + $6::bigint * interval '1 millisecond', r.expires_at),
+      purge_at = COALESCE(
+        statement_timestamp() + $6 * interval '1 millisecond', r.purge_at),
       completed_at = CASE WHEN $5 = 2 THEN statement_timestamp() END,
       status = $7, flags = $8, headers = $9, body = $10, reference = $11
   FROM limits

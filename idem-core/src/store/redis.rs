@@ -32,10 +32,8 @@ use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use redis::{
-    Client, ConnectionAddr, IntoConnectionInfo,
-    cluster::ClusterClient,
-    io::tcp::TcpSettings,
-    sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
+    Client, ConnectionAddr, IntoConnectionInfo, cluster::ClusterClient, io::tcp::TcpSettings,
+    sentinel::SentinelClient,
 };
 use tokio::time::Instant;
 
@@ -44,7 +42,7 @@ use self::{
     answer::Answer,
     layout::{Claimed, Meta, lease_millis, millis},
     link::Link,
-    server::Server,
+    server::{Sentinels, Server},
 };
 use super::watch::Watch;
 use crate::{
@@ -184,14 +182,14 @@ impl RedisStore {
         urls: impl IntoIterator<Item = &'a str>,
         options: RedisStoreOptions,
     ) -> Result<Self, ConnectError> {
-        // A call may be redirected, and a node replaced meanwhile; our own limit is around it all.
+        // A call may be redirected, and a node replaced meanwhile; our own limit is around it all, and
+        // those of a node are set with each connection.
         const REDIRECTS: u32 = 3;
         let client = ClusterClient::builder(encrypted(urls))
             .retries(REDIRECTS)
             .min_retry_wait(10)
             .max_retry_wait(100)
-            .connection_timeout(options.timeout)
-            .response_timeout(options.timeout)
+            .overall_response_timeout(None)
             .tcp_settings(at_once())
             .build()
             .map_err(not_a_url)?;
@@ -223,11 +221,13 @@ impl RedisStore {
         service: &str,
         options: RedisStoreOptions,
     ) -> Result<Self, ConnectError> {
-        let urls = encrypted(urls).collect();
-        let primary = SentinelServerType::Master;
-        let servers = SentinelNodeConnectionInfo::default().set_tcp_settings(at_once());
-        let client = SentinelClient::build(urls, String::from(service), Some(servers), primary);
-        Self::watched(client.map_err(not_a_url)?, options).await
+        let urls = encrypted(urls).map(IntoConnectionInfo::into_connection_info);
+        let sentinels = Sentinels {
+            urls: urls.collect::<Result<_, _>>().map_err(not_a_url)?,
+            service: service.to_owned(),
+        };
+        sentinels.check().map_err(not_a_url)?;
+        Self::open(Server::Sentinels(Arc::new(sentinels)), options).await
     }
 
     /// Connects with a client that the application has set up, with certificates of its own say.
@@ -285,6 +285,10 @@ impl RedisStore {
 
     /// Connects with a client of Sentinels that the application has set up, for the primary.
     ///
+    /// This client waits up to a second for each Sentinel that does not answer, and connecting may
+    /// take three seconds more than a call. [`connect_sentinel`](Self::connect_sentinel) asks all at
+    /// once, with clients that nobody shares.
+    ///
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
     ///
@@ -307,13 +311,6 @@ impl RedisStore {
         options: RedisStoreOptions,
     ) -> Result<Self, ConnectError> {
         provide_cryptography();
-        Self::watched(client, options).await
-    }
-
-    async fn watched(
-        client: SentinelClient,
-        options: RedisStoreOptions,
-    ) -> Result<Self, ConnectError> {
         let server = Server::Sentinel(Arc::new(tokio::sync::Mutex::new(client)));
         Self::open(server, options).await
     }
@@ -323,10 +320,10 @@ impl RedisStore {
         let link = Link::new(server, Arc::new(options));
         let greeting = async {
             let mut lane = link.lane().await?;
-            lane.connection().warn_of_eviction().await;
+            lane.connection().warn_of_eviction(link.options()).await;
             Ok(())
         };
-        link.within(greeting).await?;
+        link.within_opening(greeting).await?;
         Ok(Self {
             link: Arc::new(link),
             watch: Arc::default(),
@@ -509,7 +506,8 @@ impl Store for RedisStore {
 
     async fn reopen(&self) -> Result<Arc<dyn Store>, StoreError> {
         let link = self.link.again();
-        link.within(async { link.lane().await.map(drop) }).await?;
+        let opening = async { link.lane().await.map(drop) };
+        link.within_opening(opening).await?;
         Ok(Arc::new(Self {
             link: Arc::new(link),
             watch: Arc::clone(&self.watch),

@@ -1,6 +1,6 @@
 //! A Cluster of three primaries.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, iter::once, net::TcpListener, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use idem_core::{
@@ -8,6 +8,7 @@ use idem_core::{
     store::{Completion, Renewal},
 };
 use idem_services::{Cluster, Redis};
+use tokio::time::timeout;
 
 use crate::{
     attempt::{Attempt, completed, in_progress, paid},
@@ -156,4 +157,113 @@ async fn a_node_that_is_down_costs_its_own_slots_only() {
             in_progress(attempt.rival().claim(&*other).await);
         }
     }
+}
+
+/// The slots of a silent node are given to another one, and it never says goodbye.
+#[tokio::test]
+async fn slots_that_another_node_took_over_are_found() {
+    let cluster = Cluster::start(&[("cluster-require-full-coverage", "no")]).await;
+    let store = connected(&cluster, RedisStoreOptions::default()).await;
+    let attempts = on_all_nodes(&cluster).await;
+    let (attempt, _) = attempts.iter().find(|(_, owner)| *owner == 0).expect("one");
+    let slot = cluster.slot_of(&name(attempt)).await.to_string();
+    cluster.nodes()[0].pause();
+    let mut successor = cluster.nodes()[1].connection().await;
+    let mut id = redis::cmd("CLUSTER");
+    id.arg("MYID");
+    let id: String = id.query_async(&mut successor).await.expect("it has a name");
+    for node in &cluster.nodes()[1..] {
+        tell(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]).await;
+    }
+    let found = async { while attempt.try_claim(&store).await.is_err() {} };
+    let found = timeout(Duration::from_secs(40), found).await;
+    found.expect("the other node is asked");
+}
+
+/// Some attempts with the number of the node that serves each, of all nodes.
+async fn on_all_nodes(cluster: &Cluster) -> Vec<(Attempt, usize)> {
+    let mut attempts = Vec::new();
+    for _ in 0..12 {
+        let attempt = Attempt::fresh();
+        let owner = cluster.owner(cluster.slot_of(&name(&attempt)).await).await;
+        attempts.push((attempt, owner));
+    }
+    attempts
+}
+
+/// Claims all that the first node does not serve, each in time.
+async fn others_answer(store: &dyn Store, attempts: &[(Attempt, usize)]) {
+    for (attempt, _) in attempts.iter().filter(|(_, owner)| *owner != 0) {
+        let _ = attempt.claim(store).await;
+    }
+}
+
+/// Claims one that the first node serves, until it answers.
+async fn comes_back(store: &dyn Store, attempts: &[(Attempt, usize)]) {
+    let (attempt, _) = attempts.iter().find(|(_, owner)| *owner == 0).expect("one");
+    for _ in 0..20 {
+        if attempt.try_claim(store).await.is_ok() {
+            return;
+        }
+    }
+    panic!("the slots of the first node do not come back");
+}
+
+/// A node hangs, and refuses nothing: whoever asks it waits in vain.
+#[tokio::test]
+async fn a_node_that_is_silent_costs_its_own_slots_only() {
+    let cluster = Cluster::start(&[("cluster-require-full-coverage", "no")]).await;
+    let store = connected(&cluster, RedisStoreOptions::default()).await;
+    let attempts = on_all_nodes(&cluster).await;
+    cluster.nodes()[0].pause();
+    for _ in 0..3 {
+        let (of_the_first, _) = attempts.iter().find(|(_, owner)| *owner == 0).expect("one");
+        let claim = of_the_first.try_claim(&store).await;
+        claim.expect_err("its node does not answer");
+        others_answer(&store, &attempts).await;
+    }
+    let reopened = store.reopen().await.expect("two of three answer");
+    others_answer(&*reopened, &attempts).await;
+    cluster.nodes()[0].resume();
+    comes_back(&store, &attempts).await;
+    comes_back(&*reopened, &attempts).await;
+}
+
+/// A connection lives in the runtime that made it; another runtime makes another.
+#[test]
+fn a_store_over_a_cluster_outlives_its_runtime() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().expect("a runtime")
+    };
+    let first = runtime();
+    let (cluster, store) = first.block_on(async {
+        let cluster = Cluster::start(&[]).await;
+        let store = connected(&cluster, RedisStoreOptions::default()).await;
+        (cluster, store)
+    });
+    drop(first);
+    runtime().block_on(async {
+        let found = async { while Attempt::fresh().try_claim(&store).await.is_err() {} };
+        let found = timeout(Duration::from_secs(10), found).await;
+        found.expect("it connects anew");
+    });
+    drop(cluster);
+}
+
+#[tokio::test]
+async fn a_store_connects_while_a_node_or_a_seed_is_silent() {
+    let cluster = Cluster::start(&[("cluster-require-full-coverage", "no")]).await;
+    let attempts = on_all_nodes(&cluster).await;
+    // Connections are made to it, and nobody ever reads from them.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = format!("redis://{}/", listener.local_addr().expect("an address"));
+    cluster.nodes()[0].pause();
+    let urls = cluster.urls();
+    let urls = once(silent.as_str()).chain(urls.iter().map(String::as_str));
+    let store = RedisStore::connect_cluster(urls, RedisStoreOptions::default()).await;
+    let store = store.expect("two of three answer");
+    others_answer(&store, &attempts).await;
+    cluster.nodes()[0].resume();
+    comes_back(&store, &attempts).await;
 }

@@ -3,6 +3,8 @@
 //!
 //! It is of no use when it broke, when its server stopped to be a primary, and when several calls
 //! in a row went unanswered: one into a black hole would otherwise last until the system gives it up.
+//! One to a Cluster stays in use meanwhile, since the silence of one node says nothing of the others;
+//! it is left for one that reaches other nodes.
 //!
 //! Invariant: nothing is sent twice here, apart from a script that was not known. Who drops a call
 //! disturbs nobody: the connection is made in a task, and replies find their call or nobody.
@@ -20,6 +22,7 @@ use std::{
 
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value, cmd};
 use tokio::{
+    runtime::Handle,
     sync::watch,
     time::{Instant, timeout},
 };
@@ -37,17 +40,69 @@ use super::{
 const UNANSWERED: u32 = 2;
 /// For how long at least, so that callers who are in a hurry do not wear out a good connection.
 const SHORTEST_SILENCE: Duration = Duration::from_millis(250);
-/// How long a connection to a Cluster lasts at least when it has errors of single nodes: it repairs
-/// itself.
+/// How long a connection to a Cluster lasts at least when it has errors of single nodes, and how long
+/// at least until another one is made: it repairs itself.
 const CLUSTER_REPAIR: Duration = Duration::from_secs(1);
 /// How long the silence of one node of a Cluster is remembered while others answer.
 const CLUSTER_MEMORY: Duration = Duration::from_secs(5);
+
+/// How long a Cluster has to replace a node that is silent: what it takes by default to miss it.
+const CLUSTER_FAILOVER: Duration = Duration::from_secs(15);
 
 /// The connection of one store.
 pub(super) struct Link {
     server: Server,
     options: Arc<RedisStoreOptions>,
-    current: Mutex<Option<Arc<Opened>>>,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    opened: Option<Arc<Opened>>,
+    /// May succeed it; see [`Link::look_elsewhere`].
+    next: Option<Arc<Opened>>,
+    looked: Option<Instant>,
+    /// Since when there are others that reach less.
+    kept: Option<Instant>,
+}
+
+impl Current {
+    /// Leaves the connection for the next one once that is there, unless that reaches less.
+    fn succeed(&mut self) {
+        let Some(next) = &self.next else {
+            return;
+        };
+        let made = next.connection.borrow().clone();
+        // Its runtime has ended if there is none yet and nobody to make it.
+        if made.is_none() && next.connection.has_changed().is_ok() {
+            return;
+        }
+        let next = self.next.take();
+        let Some(Ok(new)) = made else {
+            return;
+        };
+        let old = self.opened.as_ref();
+        let old = old.and_then(|old| old.connection.borrow().clone());
+        match old {
+            Some(Ok(old)) if new.reaches_less_than(&old) && !self.was_kept_long() => {}
+            Some(_) | None => {
+                self.opened = next;
+                self.kept = None;
+            }
+        }
+    }
+
+    /// One that reaches less makes all calls wait while it looks for who is missing, and so it is
+    /// kept off for some time; yet it learns who else serves those slots.
+    fn was_kept_long(&mut self) -> bool {
+        self.kept.get_or_insert_with(Instant::now).elapsed() >= CLUSTER_FAILOVER
+    }
+
+    fn is(&self, opened: &Arc<Opened>) -> bool {
+        self.opened
+            .as_ref()
+            .is_some_and(|it| Arc::ptr_eq(it, opened))
+    }
 }
 
 /// One connection, or the attempt to make one.
@@ -89,12 +144,15 @@ impl Link {
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let limit = self.options.timeout;
-        // It is large, and would be moved twice more.
-        let work = pin!(work);
-        timeout(limit, work)
-            .await
-            .unwrap_or(Err(Failure::TimedOut { limit }))
+        within(self.options.timeout, work).await
+    }
+
+    /// Does some work on a new connection, within the time that it may take to make one.
+    pub(super) async fn within_opening<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        within(self.server.patience(self.options.timeout), work).await
     }
 
     /// The connection, once there is one.
@@ -127,15 +185,18 @@ impl Link {
 
     fn current(&self) -> Arc<Opened> {
         let mut current = self.lock();
-        Arc::clone(current.get_or_insert_with(|| Arc::new(self.open())))
+        current.succeed();
+        let opened = &mut current.opened;
+        Arc::clone(opened.get_or_insert_with(|| Arc::new(self.open())))
     }
 
     /// Makes a connection in a task, so that it is made even if all who wait for it leave.
     fn open(&self) -> Opened {
         let (made, connection) = watch::channel(None);
-        let (server, limit) = (self.server.clone(), self.options.timeout);
+        let (server, options) = (self.server.clone(), Arc::clone(&self.options));
+        let limit = server.patience(options.timeout);
         tokio::spawn(async move {
-            let opened = timeout(limit, server.open()).await;
+            let opened = timeout(limit, server.open(&options)).await;
             made.send_replace(Some(opened.unwrap_or(Err(Failure::TimedOut { limit }))));
         });
         Opened {
@@ -149,12 +210,26 @@ impl Link {
     /// The next call makes a connection anew. Calls that still use this one keep it as long.
     fn drop_connection(&self, opened: &Arc<Opened>) {
         let mut current = self.lock();
-        if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, opened)) {
-            *current = None;
+        if current.is(opened) {
+            current.opened = None;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Opened>>> {
+    /// Makes another connection to a Cluster, and leaves this one for it if it reaches other nodes: a
+    /// node may have been replaced that nobody has said goodbye for.
+    fn look_elsewhere(&self, opened: &Arc<Opened>) {
+        let mut current = self.lock();
+        let was_soon = |at: &Instant| at.elapsed() < CLUSTER_REPAIR;
+        let soon = was_soon(&opened.since) || current.looked.as_ref().is_some_and(was_soon);
+        // A call may be dropped outside of any runtime.
+        let can_spawn = Handle::try_current().is_ok();
+        if current.is(opened) && current.next.is_none() && !soon && can_spawn {
+            current.looked = Some(Instant::now());
+            current.next = Some(Arc::new(self.open()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -165,6 +240,17 @@ impl fmt::Debug for Link {
             .field("server", &self.server)
             .finish_non_exhaustive()
     }
+}
+
+async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    // It is large, and would be moved twice more.
+    let work = pin!(work);
+    timeout(limit, work)
+        .await
+        .unwrap_or(Err(Failure::TimedOut { limit }))
 }
 
 /// The connection in the hands of one call.
@@ -271,9 +357,13 @@ impl Lane<'_> {
     /// Drops the connection if the error says that it is of no use any more.
     fn judge(&self, error: RedisError) -> Failure {
         if is_fatal(&error) {
-            let repairs = self.is_cluster() && self.opened.since.elapsed() < CLUSTER_REPAIR;
-            if !repairs {
+            if !self.is_cluster() {
                 tracing::debug!(%error, "connection to Redis is made anew");
+                self.link.drop_connection(&self.opened);
+            } else if !is_closed(&error) {
+                self.link.look_elsewhere(&self.opened);
+            } else if self.opened.since.elapsed() >= CLUSTER_REPAIR {
+                tracing::debug!(%error, "connection to a Redis Cluster is made anew");
                 self.link.drop_connection(&self.opened);
             }
         }
@@ -294,6 +384,11 @@ fn is_fatal(error: &RedisError) -> bool {
         )
     );
     role || error.is_io_error() || error.is_unrecoverable_error()
+}
+
+/// Whether the error may be that the task which has the connections to all nodes is gone.
+fn is_closed(error: &RedisError) -> bool {
+    error.is_connection_dropped() && !error.is_connection_refusal()
 }
 
 pub(super) fn is_unknown_script(failure: &Failure) -> bool {
@@ -370,6 +465,10 @@ impl Drop for Pending<'_> {
         silence.unanswered += 1;
         let since = *silence.since.get_or_insert(self.sent);
         if silence.unanswered >= UNANSWERED && since.elapsed() >= SHORTEST_SILENCE {
+            if self.is_cluster {
+                self.link.look_elsewhere(self.opened);
+                return;
+            }
             tracing::warn!(
                 unanswered = silence.unanswered,
                 "Redis is silent, connecting anew"

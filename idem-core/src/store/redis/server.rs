@@ -3,48 +3,76 @@
 //! Invariant: a connection is to a primary of a version that will do, and knows the scripts. It
 //! never reads from a replica.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
+use futures_util::future::select_ok;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, RedisResult, Value,
     aio::MultiplexedConnection,
-    cluster::ClusterClient,
+    cluster::{ClusterClient, ClusterConfig},
     cluster_async::ClusterConnection,
     cluster_routing::{
         MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo,
         SlotAddr,
     },
     cmd, from_redis_value,
-    sentinel::SentinelClient,
+    sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::timeout};
 
-use super::{failure::Failure, script};
+use super::{at_once, failure::Failure, options::RedisStoreOptions, script};
 
 /// The first version that will do: the first one whose `SET` takes `NX` and `GET` together, and
 /// whose scripts have flags.
 pub(super) const OLDEST: &str = "7.0";
+/// How much longer a client of Sentinels that is not ours may take: it waits a second for each that
+/// does not answer, and then for the primary.
+const SENTINELS: Duration = Duration::from_secs(3);
 
 /// What a store connects to.
 #[derive(Clone)]
 pub(super) enum Server {
     Single(Arc<Client>),
     Cluster(Arc<ClusterClient>),
+    Sentinels(Arc<Sentinels>),
     /// The driver looks the primary up with a client that cannot be shared. It is locked for as long
     /// as a connection is made, which has a limit.
     Sentinel(Arc<Mutex<SentinelClient>>),
+}
+
+/// Those who know the primary of a service.
+pub(super) struct Sentinels {
+    pub(super) urls: Vec<ConnectionInfo>,
+    pub(super) service: String,
 }
 
 /// A connection that many use at once.
 #[derive(Clone)]
 pub(super) enum Connection {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster {
+        connection: ClusterConnection,
+        /// The primaries that answered when it was made.
+        primaries: Arc<BTreeSet<String>>,
+    },
 }
 
 impl Server {
+    /// The longest that it may take to make a connection, where a call may take `limit`.
+    pub(super) fn patience(&self, limit: Duration) -> Duration {
+        match self {
+            Self::Single(_) | Self::Cluster(_) | Self::Sentinels(_) => limit,
+            Self::Sentinel(_) => limit.saturating_add(SENTINELS),
+        }
+    }
+
     /// Makes a connection.
-    pub(super) async fn open(&self) -> Result<Connection, Failure> {
+    pub(super) async fn open(&self, options: &RedisStoreOptions) -> Result<Connection, Failure> {
         // Our own limit is around each call.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
@@ -55,16 +83,71 @@ impl Server {
                     .get_multiplexed_async_connection_with_config(&config)
                     .await?,
             ),
-            Self::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
+            Self::Cluster(client) => {
+                let config = ClusterConfig::new()
+                    .set_connection_timeout(node_connects(options))
+                    .set_response_timeout(node_answers(options));
+                Connection::Cluster {
+                    connection: client.get_async_connection_with_config(config).await?,
+                    primaries: Arc::default(),
+                }
+            }
+            Self::Sentinels(sentinels) => {
+                let client = sentinels.primary().await?;
+                let connected = client.get_multiplexed_async_connection_with_config(&config);
+                Connection::Single(connected.await?)
+            }
             Self::Sentinel(sentinel) => {
                 let client = sentinel.lock().await.async_get_client().await?;
                 let connected = client.get_multiplexed_async_connection_with_config(&config);
                 Connection::Single(connected.await?)
             }
         };
-        connection.check().await?;
-        connection.load_scripts().await?;
+        connection.check(options).await?;
+        connection.load_scripts(options).await?;
         Ok(connection)
+    }
+}
+
+/// How long a node of a Cluster may take to accept a connection. When the driver finds out who serves
+/// what, all calls wait for that, and twice so when a connection to the Cluster is made.
+fn node_connects(options: &RedisStoreOptions) -> Duration {
+    options.timeout / 5
+}
+
+/// How long a node of a Cluster may take to answer: less than a call, since the driver asks a node
+/// whether it is there, and more than it may wait for replicas.
+fn node_answers(options: &RedisStoreOptions) -> Duration {
+    let waits = options.replicas.map_or(Duration::ZERO, |wait| wait.timeout);
+    waits + options.timeout.saturating_sub(waits) / 3
+}
+
+/// How long the primaries of a Cluster are waited for that need not all answer.
+fn all_answer(options: &RedisStoreOptions) -> Duration {
+    options.timeout / 4
+}
+
+impl Sentinels {
+    /// The primary that the first one to answer names. All are asked at once, since one that is
+    /// silent must not hold up the others.
+    async fn primary(&self) -> RedisResult<Client> {
+        let ask = |url: &ConnectionInfo| {
+            let client = self.client(vec![url.clone()]);
+            Box::pin(async move { client?.async_get_client().await })
+        };
+        let (primary, _) = select_ok(self.urls.iter().map(ask)).await?;
+        Ok(primary)
+    }
+
+    fn client(&self, urls: Vec<ConnectionInfo>) -> RedisResult<SentinelClient> {
+        let servers = SentinelNodeConnectionInfo::default().set_tcp_settings(at_once());
+        let primary = SentinelServerType::Master;
+        SentinelClient::build(urls, self.service.clone(), Some(servers), primary)
+    }
+
+    /// Fails if there is none, or one cannot be a Sentinel.
+    pub(super) fn check(&self) -> RedisResult<()> {
+        self.client(self.urls.clone()).map(drop)
     }
 }
 
@@ -74,21 +157,34 @@ impl fmt::Debug for Server {
         match self {
             Self::Single(client) => write!(f, "{}", client.get_connection_info().addr()),
             Self::Cluster(_) => f.write_str("Cluster"),
-            Self::Sentinel(_) => f.write_str("Sentinel"),
+            Self::Sentinels(_) | Self::Sentinel(_) => f.write_str("Sentinel"),
         }
     }
 }
 
 impl Connection {
     pub(super) fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+        matches!(self, Self::Cluster { .. })
+    }
+
+    /// Whether `other` reaches all primaries that this one does, and more.
+    pub(super) fn reaches_less_than(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Cluster { primaries, .. },
+                Self::Cluster {
+                    primaries: others, ..
+                },
+            ) => primaries.len() < others.len() && primaries.is_subset(others),
+            (Self::Single(_), _) | (_, Self::Single(_)) => false,
+        }
     }
 
     /// Sends one command to the primary that has `key`. An answer that is an error is an answer.
     pub(super) async fn send(&mut self, key: &str, command: &Cmd) -> RedisResult<Value> {
         match self {
             Self::Single(connection) => connection.send_packed_command(command).await,
-            Self::Cluster(connection) => {
+            Self::Cluster { connection, .. } => {
                 let primary = RoutingInfo::SingleNode(primary_of(key));
                 connection.route_command(command.clone(), primary).await
             }
@@ -104,34 +200,65 @@ impl Connection {
         let count = commands.len();
         match self {
             Self::Single(connection) => connection.send_packed_commands(&commands, 0, count).await,
-            Self::Cluster(connection) => {
+            Self::Cluster { connection, .. } => {
                 let primary = primary_of(key);
                 connection.route_pipeline(commands, 0, count, primary).await
             }
         }
     }
 
-    /// What all primaries answer.
-    pub(super) async fn ask_primaries(&mut self, command: Cmd) -> RedisResult<Vec<Value>> {
+    /// What all primaries answer, by their addresses. In a Cluster it is what those answer that the
+    /// driver is connected to.
+    pub(super) async fn ask_primaries(
+        &mut self,
+        command: &Cmd,
+    ) -> RedisResult<Vec<(String, Value)>> {
         match self {
             Self::Single(connection) => {
-                let answer = connection.send_packed_command(&command).await;
-                Ok(vec![answer?.extract_error()?])
+                let answer = connection.send_packed_command(command).await;
+                Ok(vec![(String::new(), answer?.extract_error()?)])
             }
-            Self::Cluster(connection) => {
+            Self::Cluster { connection, .. } => {
                 let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-                let answers = connection.route_command(command, all).await?;
+                let answers = connection.route_command(command.clone(), all).await?;
                 match answers.extract_error()? {
-                    Value::Map(answers) => Ok(answers.into_iter().map(|(_, it)| it).collect()),
-                    other => Ok(vec![other]),
+                    Value::Map(answers) => answers
+                        .into_iter()
+                        .map(|(node, answer)| Ok((from_redis_value(node)?, answer)))
+                        .collect(),
+                    other => Ok(vec![(String::new(), other)]),
                 }
             }
         }
     }
 
+    /// What the primaries say of themselves. If one of a Cluster falls silent, that of one will do.
+    async fn hellos(&mut self, options: &RedisStoreOptions) -> RedisResult<Vec<(String, Value)>> {
+        let hello = cmd("HELLO");
+        if !self.is_cluster() {
+            return self.ask_primaries(&hello).await;
+        }
+        match timeout(all_answer(options), self.ask_primaries(&hello)).await {
+            Ok(Ok(hellos)) => return Ok(hellos),
+            Ok(Err(error)) if !error.is_io_error() => return Err(error),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        match self {
+            Self::Single(_) => self.ask_primaries(&hello).await,
+            Self::Cluster { connection, .. } => {
+                let any = RoutingInfo::MultiNode((
+                    MultipleNodeRoutingInfo::AllMasters,
+                    Some(ResponsePolicy::OneSucceeded),
+                ));
+                let answer = connection.route_command(hello, any).await?;
+                Ok(vec![(String::new(), answer.extract_error()?)])
+            }
+        }
+    }
+
     /// Refuses a server that is not what we need. `HELLO` is the one command that is never denied.
-    async fn check(&mut self) -> Result<(), Failure> {
-        let hellos = match self.ask_primaries(cmd("HELLO")).await {
+    async fn check(&mut self, options: &RedisStoreOptions) -> Result<(), Failure> {
+        let hellos = match self.hellos(options).await {
             // Before 6.0 there was no such command.
             Err(error) if error.code() == Some("ERR") => {
                 let found = "5 or earlier".to_owned();
@@ -140,7 +267,8 @@ impl Connection {
             hellos => hellos?,
         };
         let is_cluster = self.is_cluster();
-        for hello in hellos {
+        let mut reached = BTreeSet::new();
+        for (address, hello) in hellos {
             let hello = Hello::read(hello)?;
             if !hello.is_new_enough() {
                 return Err(Failure::TooOld {
@@ -162,11 +290,18 @@ impl Connection {
             if matches!(hello.role.as_str(), "replica" | "slave") {
                 return Err(Failure::Replica);
             }
+            if !address.is_empty() {
+                reached.insert(address);
+            }
+        }
+        match self {
+            Self::Single(_) => {}
+            Self::Cluster { primaries, .. } => *primaries = Arc::new(reached),
         }
         Ok(())
     }
 
-    async fn load_scripts(&mut self) -> Result<(), Failure> {
+    async fn load_scripts(&mut self, options: &RedisStoreOptions) -> Result<(), Failure> {
         match self {
             Self::Single(connection) => {
                 let mut loads = Pipeline::new();
@@ -178,21 +313,19 @@ impl Connection {
                     loaded.extract_error()?;
                 }
             }
-            Self::Cluster(connection) => {
-                for script in script::ALL {
-                    let everywhere = RoutingInfo::MultiNode((
-                        MultipleNodeRoutingInfo::AllMasters,
-                        Some(ResponsePolicy::AllSucceeded),
-                    ));
-                    // A node that is down gets it when it is first missed there.
-                    if connection
-                        .route_command(script.load(), everywhere)
-                        .await
-                        .is_err()
-                    {
-                        break;
+            Self::Cluster { connection, .. } => {
+                let load = async {
+                    for script in script::ALL {
+                        let everywhere = RoutingInfo::MultiNode((
+                            MultipleNodeRoutingInfo::AllMasters,
+                            Some(ResponsePolicy::AllSucceeded),
+                        ));
+                        connection.route_command(script.load(), everywhere).await?;
                     }
-                }
+                    Ok::<_, Failure>(())
+                };
+                // A node that is down or silent gets them when they are first missed there.
+                let _ = timeout(all_answer(options), load).await;
             }
         }
         Ok(())
@@ -200,17 +333,18 @@ impl Connection {
 
     /// Warns of a server that drops records before they expire. One that does not say is not asked
     /// again: many are set up so that nobody may ask.
-    pub(super) async fn warn_of_eviction(&mut self) {
+    pub(super) async fn warn_of_eviction(&mut self, options: &RedisStoreOptions) {
         let mut ask = cmd("CONFIG");
         ask.arg("GET").arg("maxmemory-policy");
-        let answers = match self.ask_primaries(ask).await {
-            Ok(answers) => answers,
-            Err(error) => {
+        let answers = match timeout(all_answer(options), self.ask_primaries(&ask)).await {
+            Ok(Ok(answers)) => answers,
+            Ok(Err(error)) => {
                 tracing::debug!(%error, "cannot tell whether Redis evicts records");
                 return;
             }
+            Err(_) => return,
         };
-        for answer in answers {
+        for (_, answer) in answers {
             let policy = from_redis_value::<HashMap<String, String>>(answer)
                 .ok()
                 .and_then(|mut settings| settings.remove("maxmemory-policy"));

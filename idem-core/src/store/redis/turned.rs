@@ -68,8 +68,9 @@ impl RedisStore {
         let mut keys = cmd("KEYS");
         keys.arg(format!("{}*", self.link.options().prefix));
         let mut lane = self.link.lane().await?;
-        let found = lane.connection().ask_primaries(keys).await?;
-        let found = found.into_iter().map(from_redis_value::<Vec<String>>);
+        let found = lane.connection().ask_primaries(&keys).await?;
+        let names = |(_, names)| from_redis_value::<Vec<String>>(names);
+        let found = found.into_iter().map(names);
         let found: Vec<_> = found
             .collect::<Result<_, _>>()
             .map_err(|_| Failure::Answer)?;

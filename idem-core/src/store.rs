@@ -199,10 +199,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Extends leases: each lasts for [`LeaseRef::lease`] from now, unless it lasts longer already.
     /// A record that would expire before its lease is kept until then.
     ///
-    /// Answers in the order of `leases`, one for each.
+    /// Answers in the order of `leases`, one for each. Where only some are known, the others are
+    /// [`Renewal::Unanswered`].
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: each lease may be extended or not. It is safe to renew again.
+    /// [`StoreError::Unavailable`] if nothing is known: each lease may be extended or not. It is safe to renew again.
     ///
     /// # Cancel safety
     /// Cancel safe: what was extended lasts longer, and nothing else has changed.
@@ -732,7 +733,7 @@ pub struct Summary {
     pub operation: String,
     /// The ends of a long key; see [`IdempotencyKey::hint`].
     pub key_hint: Option<String>,
-    /// When it was claimed first, on the store's clock.
+    /// When it was claimed first, on the store's clock; over Redis, on that of who claimed it.
     pub created: SystemTime,
     /// When its outcome was stored, on the store's clock.
     pub completed: Option<SystemTime>,

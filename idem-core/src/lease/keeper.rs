@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{Held, later, renewal_interval};
 use crate::{
+    error::StoreError,
     observe::{EventKind, Observers},
     store::{LeaseRef, Renewal, Store, ask},
 };
@@ -280,8 +281,15 @@ impl Shared {
             .collect();
         match ask(self.options.store_timeout, store.renew(&leases)).await {
             Ok(answers) => {
-                let lost = self.note(sent, &due, &answers);
-                lost.for_each(|held| self.tell(held, EventKind::LeaseLost));
+                let (lost, unanswered) = self.note(sent, &due, &answers);
+                for held in lost {
+                    self.tell(held, EventKind::LeaseLost);
+                }
+                let limit = self.options.store_timeout;
+                let error = &StoreError::TimedOut { limit };
+                for held in unanswered {
+                    self.tell(held, EventKind::RenewalFailed { error });
+                }
             }
             Err(error) => {
                 for (_, held) in &due {
@@ -291,20 +299,23 @@ impl Shared {
         }
     }
 
-    /// Schedules what was renewed, drops what was not, and gives the leases that were lost.
+    /// Schedules what was renewed, drops what was not, and gives the leases that were lost, and those
+    /// that nothing is known of.
     fn note<'a>(
         &self,
         sent: Instant,
         due: &'a [(u64, Arc<Held>)],
         answers: &[Renewal],
-    ) -> impl Iterator<Item = &'a Held> {
+    ) -> (Vec<&'a Held>, Vec<&'a Held>) {
         let mut schedule = self.schedule();
-        let mut lost = Vec::new();
+        let (mut lost, mut unanswered) = (Vec::new(), Vec::new());
         let mut answers = answers.iter();
         for (id, held) in due {
             match answers.next() {
                 // A store that leaves one out is asked again.
                 None => break,
+                // As it is about one that it knows nothing of.
+                Some(Renewal::Unanswered) => unanswered.push(&**held),
                 Some(Renewal::Renewed { .. }) => {
                     let due = later(sent, renewal_interval(held.ticket.policy.lease));
                     schedule.reschedule(*id, due);
@@ -319,7 +330,7 @@ impl Shared {
                 }
             }
         }
-        lost.into_iter()
+        (lost, unanswered)
     }
 
     /// The leases to renew now: those that are due, without those that outlived `max_execution`.

@@ -57,8 +57,6 @@ use crate::{
 
 /// What errors call this store.
 const NAME: &str = "redis";
-/// How many leases are renewed in one go.
-const RENEWED_AT_ONCE: usize = 512;
 
 /// The store over Redis 7.0 or later, or Valkey: a single server, a Cluster, or one that Sentinels
 /// watch. A clone is another handle on the same connection.
@@ -364,21 +362,19 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self, leases: &[LeaseRef<'_>]) -> Result<Vec<Renewal>, StoreError> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Before whoever asks us leaves, with all that is known.
+        let until = Instant::now() + self.link.options().timeout * 3 / 4;
         let work = async {
-            let mut answers = Vec::with_capacity(leases.len());
-            if leases.is_empty() {
-                return Ok(answers);
-            }
             let lane = self.link.lane().await?;
-            for leases in leases.chunks(RENEWED_AT_ONCE) {
-                let calls = leases.iter().map(|lease| {
-                    let name = self.name(lease.key);
-                    let call = renew::call(&name, lease.owner, lease.lease);
-                    (name, call)
-                });
-                answers.extend(renew::all(&lane, calls.collect()).await?);
-            }
-            Ok(answers)
+            let calls = leases.iter().map(|lease| {
+                let name = self.name(lease.key);
+                let call = renew::call(&name, lease.owner, lease.lease);
+                (name, call)
+            });
+            Ok(renew::all(&lane, calls.collect(), until).await)
         };
         let answers = self.link.within(work).await?;
         Ok(renew::told_apart(leases, answers)?)

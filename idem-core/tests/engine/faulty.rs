@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -64,6 +64,8 @@ pub(crate) struct FaultyStore {
     last_claim: Arc<Mutex<Option<(StorageKey, Owner, Fingerprint)>>>,
     /// Whether there is always more to purge, and each batch takes its time.
     pub(crate) endless_purge: Arc<AtomicBool>,
+    /// How many renewals know nothing of any lease.
+    pub(crate) unanswered: Arc<AtomicUsize>,
 }
 
 /// The calls that hang hold it.
@@ -91,6 +93,7 @@ impl FaultyStore {
             hanging: Arc::default(),
             last_claim: Arc::default(),
             endless_purge: Arc::default(),
+            unanswered: Arc::default(),
         }
     }
 
@@ -198,6 +201,16 @@ impl Store for FaultyStore {
     }
 
     async fn renew(&self, leases: &[LeaseRef<'_>]) -> Result<Vec<Renewal>, StoreError> {
+        let countdown = |left: usize| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        if self
+            .unanswered
+            .fetch_update(order, order, countdown)
+            .is_ok()
+        {
+            lock(&self.calls).push(Call::Renew);
+            return Ok(vec![Renewal::Unanswered; leases.len()]);
+        }
         self.run(Call::Renew, Some(Kind::Renew), self.inner.renew(leases))
             .await
     }

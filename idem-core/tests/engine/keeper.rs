@@ -77,6 +77,17 @@ async fn a_renewal_that_fails_is_repeated_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_without_an_answer_is_repeated_and_told() {
+    let world = World::new();
+    let _request = running(&world);
+    world.store.unanswered.store(2, Ordering::SeqCst);
+    pass(LEASE * 3).await;
+    assert!(is_taken(&world).await);
+    assert_eq!(world.counts().renewals_failed, 2);
+    assert_eq!(world.counts().leases_lost, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_panics_is_asked_again() {
     let world = World::new();
     let _request = running(&world);

@@ -159,6 +159,33 @@ async fn a_node_that_is_down_costs_its_own_slots_only() {
     }
 }
 
+/// What the others say counts, and each has the same time for it.
+#[tokio::test]
+async fn a_silent_node_costs_no_lease_of_another() {
+    let cluster = Cluster::start(&[("cluster-require-full-coverage", "no")]).await;
+    let store = connected(&cluster, RedisStoreOptions::default()).await;
+    // More than are renewed in one go.
+    let mut attempts: Vec<_> = (0..600).map(|_| Attempt::fresh()).collect();
+    for attempt in &mut attempts {
+        attempt.acquire(&store).await;
+    }
+    cluster.nodes()[0].pause();
+    let leases: Vec<_> = attempts.iter().map(Attempt::as_lease).collect();
+    let renewals = store.renew(&leases).await.expect("two of three answer");
+    assert_eq!(renewals.len(), 600);
+    let count = |of: fn(&Renewal) -> bool| renewals.iter().filter(|it| of(it)).count();
+    let renewed = count(|renewal| matches!(renewal, Renewal::Renewed { .. }));
+    let unanswered = count(|renewal| matches!(renewal, Renewal::Unanswered));
+    // Each node has a third of the slots.
+    assert_eq!(renewed + unanswered, 600);
+    assert!((300..500).contains(&renewed), "{renewed}");
+
+    for node in &cluster.nodes()[1..] {
+        node.pause();
+    }
+    store.renew(&leases).await.expect_err("nobody answers");
+}
+
 /// The slots of a silent node are given to another one, and it never says goodbye.
 #[tokio::test]
 async fn slots_that_another_node_took_over_are_found() {

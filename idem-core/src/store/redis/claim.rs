@@ -143,7 +143,9 @@ async fn keep_ours(
     match renew::read(answer)? {
         Renewal::Renewed { .. } => acknowledged.required(),
         // It was ours a moment ago; whoever asks once more learns what it is now.
-        Renewal::Superseded | Renewal::Ended | Renewal::Gone => Err(Failure::Changed),
+        Renewal::Superseded | Renewal::Ended | Renewal::Gone | Renewal::Unanswered => {
+            Err(Failure::Changed)
+        }
     }
 }
 

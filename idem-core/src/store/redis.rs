@@ -463,6 +463,7 @@ impl Store for RedisStore {
         let name = self.name(key);
         let mut call = script::RESOLVE.on(&name);
         call.arg(expected.get()).arg(Owner::random().as_bytes());
+        let is_outcome = matches!(how, Resolve::Complete { .. });
         match how {
             Resolve::Complete { record, ttl } => {
                 let response = encoded(&record)?;
@@ -473,8 +474,11 @@ impl Store for RedisStore {
         };
         let work = async {
             let mut lane = self.link.lane().await?;
-            let answer = Answer::read(lane.run(&script::RESOLVE, &name, &call).await?)?;
+            let resolved = lane.run_durably(&script::RESOLVE, &name, &call).await;
+            let (answer, acknowledged) = resolved?;
+            let answer = Answer::read(answer)?;
             match answer.status()? {
+                "done" if is_outcome => acknowledged.required().map(|()| Resolved::Done),
                 "done" => Ok(Resolved::Done),
                 "stale" => Ok(Resolved::Stale {
                     fence: answer.fence(1)?,

@@ -3,14 +3,14 @@
 use std::{error::Error, time::Duration};
 
 use idem_core::{
-    Store, StoreError,
-    store::{Claim, Completion},
+    RedisStore, Store, StoreError,
+    store::{Claim, Completion, Resolve, Resolved},
 };
 use idem_services::{Proxy, Redis};
 use tokio::time::Instant;
 
 use crate::{
-    attempt::{Attempt, completed, in_progress, paid},
+    attempt::{Attempt, LONG, completed, in_progress, paid},
     world::{World, patient},
 };
 
@@ -140,6 +140,30 @@ async fn too_few_replicas_are_an_error_and_not_another_attempt() {
     let complete = async || store.complete(&first.as_lease(), &outcome, first.ttl).await;
     assert_eq!(until_ok(complete).await, Completion::Already);
     drop(replica);
+}
+
+/// An operator's outcome is one, too.
+#[tokio::test]
+async fn an_operators_outcome_waits_for_replicas() {
+    let primary = Redis::start(&[]).await;
+    let options = patient().with_wait_replicas(1, Duration::from_millis(100));
+    let world = World::through(&primary.url(), &primary, options).await;
+    let mut attempt = Attempt::fresh();
+    let url = primary.url();
+    let impatient = RedisStore::connect_with(&url, patient().with_prefix(&world.prefix));
+    let impatient = impatient.await.expect("it opens");
+    let grant = attempt.acquire(&impatient).await;
+    let how = || Resolve::Complete {
+        record: paid(),
+        ttl: LONG,
+    };
+    let resolved = world.store.resolve(attempt.key(), grant.fence, how()).await;
+    let error = resolved.expect_err("there are none");
+    let cause = error.source().expect("a cause").to_string();
+    assert_eq!(cause, "0 of 1 replicas acknowledged");
+    // It was done.
+    let again = world.store.resolve(attempt.key(), grant.fence, how()).await;
+    assert!(matches!(again, Ok(Resolved::Stale { .. })), "{again:?}");
 }
 
 /// The address leads to another server from one moment to the next, as after a failover by name.

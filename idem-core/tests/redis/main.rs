@@ -9,6 +9,7 @@ mod connection;
 mod expiry;
 mod failover;
 mod full;
+mod golden;
 mod lease;
 mod logs;
 mod permission;

@@ -81,7 +81,7 @@ const NAME: &str = "redis";
 /// * A user who may do `+@read +@write +@scripting +time` on `~idem:*`, or on what
 ///   [`with_prefix`](RedisStoreOptions::with_prefix) says. `+config|get` lets the store see the
 ///   eviction policy, `+wait` lets it wait for replicas. In a Cluster it needs `+cluster|slots`, and
-///   with Sentinels `+role`.
+///   with Sentinels `+role`, and for a database other than 0 `+select`.
 ///
 /// A lease lasts 49 days at most.
 ///
@@ -148,10 +148,8 @@ impl RedisStore {
     /// # }
     /// ```
     pub async fn connect_with(url: &str, options: RedisStoreOptions) -> Result<Self, ConnectError> {
+        encrypted([url])?;
         let info = url.into_connection_info().map_err(not_a_url)?;
-        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            provide_cryptography();
-        }
         // Naming the library is a command that a strict user may not send.
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
         let info = info
@@ -183,7 +181,7 @@ impl RedisStore {
         // A call may be redirected, and a node replaced meanwhile; our own limit is around it all, and
         // those of a node are set with each connection.
         const REDIRECTS: u32 = 3;
-        let client = ClusterClient::builder(encrypted(urls))
+        let client = ClusterClient::builder(encrypted(urls)?)
             .retries(REDIRECTS)
             .min_retry_wait(10)
             .max_retry_wait(100)
@@ -219,7 +217,8 @@ impl RedisStore {
         service: &str,
         options: RedisStoreOptions,
     ) -> Result<Self, ConnectError> {
-        let urls = encrypted(urls).map(IntoConnectionInfo::into_connection_info);
+        let urls = encrypted(urls)?.into_iter();
+        let urls = urls.map(IntoConnectionInfo::into_connection_info);
         let sentinels = Sentinels {
             urls: urls.collect::<Result<_, _>>().map_err(not_a_url)?,
             service: service.to_owned(),
@@ -540,13 +539,20 @@ fn at_once() -> TcpSettings {
 }
 
 /// The same URLs; if one of them asks for TLS, it will be there.
-fn encrypted<'a>(urls: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    let is_tls = |url: &str| url.starts_with("rediss:") || url.starts_with("valkeys:");
-    urls.into_iter().inspect(move |url| {
-        if is_tls(url) {
-            provide_cryptography();
+fn encrypted<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Vec<&'a str>, ConnectError> {
+    let is_tls = |url: &&str| url.starts_with("rediss:") || url.starts_with("valkeys:");
+    let urls: Vec<_> = urls.into_iter().collect();
+    if urls.iter().any(is_tls) {
+        if cfg!(not(feature = "redis-tls")) {
+            return Err(ConnectError::Invalid {
+                setting: "url",
+                expected: "without TLS, since the feature `redis-tls` is off",
+                source: None,
+            });
         }
-    })
+        provide_cryptography();
+    }
+    Ok(urls)
 }
 
 fn not_a_url(error: redis::RedisError) -> ConnectError {

@@ -70,3 +70,24 @@ async fn a_strict_user_is_enough_for_everything() {
         assert_eq!(object, "config|get");
     }
 }
+
+#[tokio::test]
+async fn a_strict_user_of_another_database_may_select_it() {
+    let redis = Redis::start(&[]).await;
+    let world = World::on(&redis).await;
+    let rule = "reset on >secret +@read +@write +@scripting +time ~idem:*";
+    let _: () = world.ask(&format!("ACL SETUSER pay {rule}"), &[]).await;
+    let url = redis.url().replace("redis://", "redis://pay:secret@");
+    let url = format!("{}/1", url.trim_end_matches('/').trim_end_matches("/0"));
+    let refused = RedisStore::connect_with(&url, patient()).await;
+    refused.expect_err("it may not select a database");
+
+    let _: () = world.ask("ACL SETUSER pay +select", &[]).await;
+    let store = RedisStore::connect_with(&url, patient()).await;
+    let store = store.expect("it may connect");
+    let mut attempt = Attempt::fresh();
+    attempt.acquire(&store).await;
+    assert_eq!(attempt.complete(&store, &paid()).await, Completion::Stored);
+    let elsewhere: String = world.ask("INFO keyspace", &[]).await;
+    assert!(elsewhere.contains("db1:keys=1"), "{elsewhere}");
+}

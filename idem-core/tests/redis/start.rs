@@ -215,4 +215,9 @@ async fn tls_is_refused_where_it_was_not_built_in() {
         matches!(error, ConnectError::Invalid { setting: "url", .. }),
         "{error}"
     );
+    // It says what to do.
+    assert!(error.to_string().contains("`redis-tls`"), "{error}");
+    let error = RedisStore::connect_cluster(["rediss://127.0.0.1/"], patient()).await;
+    let error = error.expect_err("it has no TLS").to_string();
+    assert!(error.contains("`redis-tls`"), "{error}");
 }

@@ -320,7 +320,6 @@ impl Shared {
                     let due = later(sent, renewal_interval(held.ticket.policy.lease));
                     schedule.reschedule(*id, due);
                 }
-                Some(Renewal::Unanswered) => {}
                 // The attempt ended while we asked.
                 Some(Renewal::Ended) => drop(schedule.remove(*id)),
                 Some(Renewal::Superseded | Renewal::Gone) => {

@@ -3,6 +3,7 @@
 use std::{error::Error, iter::once, net::TcpListener, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use futures_util::future::join;
 use idem_core::{
     RedisStore, RedisStoreOptions, Store,
     store::{Completion, Renewal},
@@ -291,6 +292,20 @@ async fn a_store_connects_while_a_node_or_a_seed_is_silent() {
     let store = RedisStore::connect_cluster(urls, RedisStoreOptions::default()).await;
     let store = store.expect("two of three answer");
     others_answer(&store, &attempts).await;
+    // Nor do those who ask for its slots hold the others up for too long.
+    let (lost, _) = attempts.iter().find(|(_, owner)| *owner == 0).expect("one");
+    let in_vain = async {
+        for _ in 0..3 {
+            let claim = lost.try_claim(&store).await;
+            claim.expect_err("its node does not answer");
+        }
+    };
+    join(in_vain, async {
+        for _ in 0..5 {
+            others_answer(&store, &attempts).await;
+        }
+    })
+    .await;
     cluster.nodes()[0].resume();
     comes_back(&store, &attempts).await;
 }

@@ -109,10 +109,11 @@ impl Server {
     }
 }
 
-/// How long a node of a Cluster may take to accept a connection. When the driver finds out who serves
-/// what, all calls wait for that, and twice so when a connection to the Cluster is made.
+/// How long a node of a Cluster may take to accept a connection. Calls to all nodes wait for that when
+/// the driver finds out who serves what: twice when a connection to the Cluster is made, and up to four
+/// times in a row when a call is for a node that was silent then.
 fn node_connects(options: &RedisStoreOptions) -> Duration {
-    options.timeout / 5
+    options.timeout / 8
 }
 
 /// How long a node of a Cluster may take to answer: less than a call, since the driver asks a node

@@ -144,6 +144,8 @@ async fn purge(store: Arc<PostgresStore>) -> Vec<Batch> {
         }
         let took = begun.elapsed();
         batches.push(Batch { begun, took, rows });
+        // As the keeper of an engine does.
+        tokio::time::sleep(took * 4).await;
     }
 }
 

@@ -34,6 +34,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often expired records are dropped when none of this engine can be left: a store may keep them
 /// for longer, and others may have left some.
 const PURGE_IDLE: Duration = Duration::from_hours(1);
+/// How many times longer than a batch the pause after it is, while there are more.
+const PURGE_REST: u32 = 4;
 /// How many expired records are dropped in one call.
 const PURGE_BATCH: u32 = 1_000;
 
@@ -388,8 +390,8 @@ impl Shared {
             return;
         };
         if found.is_ok_and(|found| found >= u64::from(PURGE_BATCH)) {
-            // There are more, but leases go first.
-            purge.due = now;
+            // There are more, but leases go first, and the store has others to serve.
+            purge.due = later(Instant::now(), now.elapsed() * PURGE_REST);
         } else if purge.until <= now {
             purge.due = later(now, every.max(PURGE_IDLE));
         }

@@ -31,7 +31,7 @@ use tokio::{
 
 const ROWS: u64 = 2_000_000;
 /// How many rows a purger drops at once.
-const BATCH: u32 = 1_000;
+const BATCH: u32 = 200;
 const PURGERS: usize = 2;
 /// The time between two claims.
 const PACE: Duration = Duration::from_millis(5);
@@ -145,7 +145,7 @@ async fn purge(store: Arc<PostgresStore>) -> Vec<Batch> {
         let took = begun.elapsed();
         batches.push(Batch { begun, took, rows });
         // As the keeper of an engine does.
-        tokio::time::sleep(took * 4).await;
+        tokio::time::sleep(took * 19).await;
     }
 }
 

@@ -35,9 +35,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// for longer, and others may have left some.
 const PURGE_IDLE: Duration = Duration::from_hours(1);
 /// How many times longer than a batch the pause after it is, while there are more.
-const PURGE_REST: u32 = 4;
+const PURGE_REST: u32 = 19;
 /// How many expired records are dropped in one call.
-const PURGE_BATCH: u32 = 1_000;
+const PURGE_BATCH: u32 = 200;
 
 /// The settings of a keeper.
 #[derive(Debug, Clone)]

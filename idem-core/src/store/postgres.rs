@@ -191,7 +191,18 @@ impl PostgresStore {
     ) -> Result<Self, ConnectError> {
         options.check()?;
         call::runtime().map_err(|none| ConnectError::Unavailable(none.into()))?;
-        let address = address(url)?;
+        // PgBouncer refuses a start-up parameter that it does not know. And our statements are always
+        // the same ones.
+        let address = address(url)?
+            .extra_float_digits(None)
+            .disable_statement_logging();
+        // A pool that finds no server would only say that it has no connection.
+        let limit = options.timeout;
+        let greeted = match timeout(limit, address.connect()).await {
+            Ok(connected) => connected.map_err(failure::failed),
+            Err(_) => Err(Failure::Slow { limit }),
+        };
+        drop(greeted.map_err(|failure| ConnectError::Unavailable(failure.into()))?);
         // A connection that was lost without a word leaves the call the time to make another one.
         let ping_limit = options.timeout / 10;
         let pool = PgPoolOptions::new()
@@ -207,9 +218,7 @@ impl PostgresStore {
                     Ok(true)
                 })
             })
-            // PgBouncer refuses a start-up parameter that it does not know. And our statements are
-            // always the same ones.
-            .connect_lazy_with(address.extra_float_digits(None).disable_statement_logging());
+            .connect_lazy_with(address);
         let store = Self::from_pool_with(pool, options)?;
         store.check_server().await?;
         if store.shared.options.migrate {

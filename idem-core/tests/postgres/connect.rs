@@ -181,6 +181,8 @@ async fn a_server_that_is_not_there_is_said_to_be_unavailable() {
     assert!(matches!(error, ConnectError::Unavailable(_)), "{error:?}");
     let said = format!("{error:?} {}", causes(&error));
     assert!(!said.contains("secret"), "{said}");
+    // Not that a pool has no connection, which would be looked for in the wrong place.
+    assert!(said.contains("Connection refused"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -77,9 +77,13 @@ impl Claimed {
         let (ticket, answered) = (Arc::clone(self.lease.ticket()), Instant::now());
         spawn(&ticket, async move {
             match self.store(&ended, AFTER_THE_ANSWER).await {
-                Ok(_) => self.tell(EventKind::StoredLate {
-                    after: answered.elapsed(),
-                }),
+                Ok(_) => {
+                    // From here on the store answers for it.
+                    drop(self.unsettled.take());
+                    self.tell(EventKind::StoredLate {
+                        after: answered.elapsed(),
+                    });
+                }
                 Err(error) => self.tell(EventKind::CompletionLost { error: &error }),
             }
         });

@@ -366,12 +366,9 @@ async fn an_answer_is_not_held_back_until_its_record_is_stored(world: World) {
     }
 
     world.store.pass(StoreCall::Complete);
-    world.store.until_done(StoreCall::Complete, 1).await;
+    let counts = world.until(|counts| counts.completions_late == 1).await;
     call.send().await.assert_replays(&first);
-    assert_eq!(
-        (world.app.effects("pay"), world.counts().completions_lost),
-        (1, 0)
-    );
+    assert_eq!((world.app.effects("pay"), counts.completions_lost), (1, 0));
 }
 
 /// B06-04, P-12

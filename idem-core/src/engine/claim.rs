@@ -88,18 +88,16 @@ impl Engine {
         let lease = ticket.lease(grant);
         let mut attendance = Some(attendance);
         let (mut after_an_error, mut after_nothing) = (backoff(usize::MAX), not_yet());
-        let mut answer;
-        loop {
+        let error = loop {
             if self.0.undoing.available_permits() == 0 {
                 // A shutdown does not wait for a queue.
                 drop(attendance.take());
             }
-            // It is never closed; if it were, there would be no queue.
             let Ok(turn) = timeout_at(give_up, self.0.undoing.acquire()).await else {
-                return;
+                break StoreError::TimedOut { limit: blocks };
             };
             let undo = self.0.store.release(&lease, Release::Undo);
-            answer = ask(self.0.settings.store_timeout, undo).await;
+            let answer = ask(self.0.settings.store_timeout, undo).await;
             drop(turn);
             drop(attendance.take());
             let pause = match &answer {
@@ -112,13 +110,15 @@ impl Engine {
             };
             let pause = pause.unwrap_or(blocks);
             if later(Instant::now(), pause) >= give_up {
-                break;
+                match answer {
+                    // What lands now has lapsed.
+                    Ok(_) => return,
+                    Err(error) => break error,
+                }
             }
             sleep(pause).await;
-        }
-        if let Err(error) = answer {
-            self.tell(ticket, EventKind::ReleaseFailed { error: &error });
-        }
+        };
+        self.tell(ticket, EventKind::ReleaseFailed { error: &error });
     }
 
     /// Takes back a claim in a task of its own, unless very many wait for that already.

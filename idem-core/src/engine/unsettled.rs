@@ -39,15 +39,16 @@ struct Waiting {
 impl Unsettled {
     /// Notes that the outcome of this attempt could not be stored, until the answer is dropped.
     pub(super) fn hold(self: &Arc<Self>, ticket: &Ticket, grant: Grant) -> Held {
-        let waiting = Waiting {
-            fingerprint: ticket.fingerprint,
-            grant,
-        };
-        self.lock().entry(ticket.id).or_default().push(waiting);
+        self.hold_as(ticket.id, ticket.fingerprint, grant)
+    }
+
+    fn hold_as(self: &Arc<Self>, id: StorageKey, fingerprint: Fingerprint, grant: Grant) -> Held {
+        let waiting = Waiting { fingerprint, grant };
+        self.lock().entry(id).or_default().push(waiting);
         self.count.fetch_add(1, Ordering::Release);
         Held {
             unsettled: Arc::clone(self),
-            id: ticket.id,
+            id,
             grant,
         }
     }
@@ -95,5 +96,33 @@ impl Drop for Held {
         }
         drop(waiting);
         self.unsettled.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Fence;
+
+    const KEY: StorageKey = StorageKey::from_bytes([7; 32]);
+
+    fn held(unsettled: &Arc<Unsettled>, number: u32) -> Held {
+        let grant = Grant {
+            fence: Fence::new(number.into()),
+            attempt: number,
+        };
+        let head = crate::RequestHead::new("POST", "/");
+        unsettled.hold_as(KEY, Fingerprint::of(&head, b""), grant)
+    }
+
+    #[test]
+    fn what_is_settled_leaves_nothing_behind() {
+        let unsettled = Arc::<Unsettled>::default();
+        let (first, second) = (held(&unsettled, 1), held(&unsettled, 2));
+        drop(first);
+        assert_eq!(unsettled.lock()[&KEY].len(), 1);
+        drop(second);
+        assert!(unsettled.lock().is_empty());
+        assert_eq!(unsettled.count.load(Ordering::Acquire), 0);
     }
 }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::join_all};
 use idem_core::{
     Adapter, Builder, Caller, Engine, Fingerprint, OnLapse, Outcome, Policy, Principal, Record,
     RecordBody, Rejection, RequestHead, Selection, StorageKey, StoreDown,
@@ -379,21 +379,24 @@ async fn a_full_store_does_not_keep_a_claim_whose_reply_was_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_not_asked_for_all_its_claims_at_once() {
     let world = World::new();
-    world.store.fail(Kind::Claim, [Fault::Unreachable; 300]);
-    world.store.fail(Kind::Release, [Fault::Hangs; 100]);
-    for _ in 0..100 {
-        let refused = world.request().await;
+    world.store.fail(Kind::Claim, [Fault::Unreachable; 900]);
+    world.store.fail(Kind::Release, [Fault::Hangs; 3_000]);
+    for refused in join_all((0..300).map(|_| world.request())).await {
         assert_eq!(refused, Sent::Rejected(Rejection::StoreUnavailable));
-        settle().await;
-        assert!(world.store.hanging() <= 16);
     }
+    settle().await;
+    assert_eq!(world.store.hanging(), 16);
     let began = Instant::now();
     assert_eq!(world.engine.drain(LEASE).await.left, 0);
     assert!(
-        began.elapsed() < Duration::from_secs(5),
+        began.elapsed() < Duration::from_secs(2),
         "{:?}",
         began.elapsed()
     );
+
+    // Those whose turn never comes are told like those whose try fails.
+    tokio::time::sleep(LEASE * 2).await;
+    assert_eq!(world.engine.counts().releases_failed, 300);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! Sending a statement, so that whoever waits for its answer may go away at any moment.
 //!
 //! Each call is a task of its own. A request that is dropped drops the handle of the task, never a
-//! statement half-way: the task ends by itself, within its limit, and gives a whole connection back.
-//! Nothing is begun for somebody who has left.
+//! statement half-way: the task ends by itself, and gives a whole connection back. Nothing is begun for
+//! somebody who has left.
 //!
 //! Invariant: a connection whose statement did not end, or ended in a way that was not expected, is
 //! closed and not given back. A statement is a transaction of its own.

@@ -42,6 +42,21 @@ local function read()
   return r
 end
 
+-- The record, if this owner holds it in progress; else nil, and the answer that says why not.
+local function held_by(owner)
+  local r, bytes = read()
+  if r == false then
+    return nil, {'unreadable', bytes}
+  elseif r == nil then
+    return nil, {'gone'}
+  elseif r.owner ~= owner then
+    return nil, {'superseded'}
+  elseif r.state ~= IN_PROGRESS then
+    return nil, {'ended'}
+  end
+  return r
+end
+
 -- How long the record lives, in ms. One whose expiry somebody took away gets it back, and so does
 -- one whose lease counts from the claim and whose expiry somebody put off.
 local function left_to_live(r)

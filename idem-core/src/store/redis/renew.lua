@@ -2,15 +2,9 @@
 -- ARGV: owner, lease_ms
 
 local owner, lease = unpack(ARGV)
-local r, bytes = read()
-if r == false then
-  return {'unreadable', bytes}
-elseif r == nil then
-  return {'gone'}
-elseif r.owner ~= owner then
-  return {'superseded'}
-elseif r.state ~= IN_PROGRESS then
-  return {'ended'}
+local r, why_not = held_by(owner)
+if not r then
+  return why_not
 end
 local left = left_to_live(r)
 local lease_left = math.max(left_of_lease(r, left), tonumber(lease))

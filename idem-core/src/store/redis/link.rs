@@ -6,8 +6,9 @@
 //! One to a Cluster stays in use meanwhile, since the silence of one node says nothing of the others;
 //! it is left for one that reaches other nodes.
 //!
-//! Invariant: nothing is sent twice here, apart from a script that was not known. (The driver of a
-//! Cluster does so within a call; each of ours recognises its owner.) Who drops a call disturbs nobody: the connection is made in a task, and replies find their call or nobody.
+//! Invariant: nothing is sent twice here, apart from a script that was not known; the driver of a Cluster
+//! may do so within a call, which recognises its owner. Who drops a call disturbs nobody: the connection
+//! is made in a task, and replies find their call or nobody.
 
 use std::{
     fmt,

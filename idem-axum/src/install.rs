@@ -246,8 +246,8 @@ impl Adapter for Idempotency {
     type Parts = Parts;
     type Response = Response;
 
-    fn principal(parts: &Parts) -> Option<&Principal> {
-        parts.extensions.get()
+    fn principal(parts: &Parts) -> Option<Principal> {
+        parts.extensions.get().cloned()
     }
 
     fn install(engine: Engine, callers: Callers<Self>, renderer: Option<Renderer<Self>>) -> Self {
@@ -260,7 +260,7 @@ impl Adapter for Idempotency {
 }
 
 impl<R: IntoResponse> Render<R> for Idempotency {
-    fn render(answer: R) -> Response {
+    fn render(answer: R, _: &Parts) -> Response {
         answer.into_response()
     }
 }

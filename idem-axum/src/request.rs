@@ -72,10 +72,10 @@ fn installed<R: Route>(parts: &mut Parts) -> Result<Idempotency, Response> {
 /// Looks for the key; `None` if the handler runs as it is.
 fn admit<R: Route>(idem: &Idempotency, parts: &Parts) -> Result<Option<Admitted>, Response> {
     let engine = &idem.0.engine;
-    let route = parts
-        .extensions
-        .get::<MatchedPath>()
-        .map(MatchedPath::as_str);
+    let route = || {
+        let matched = parts.extensions.get::<MatchedPath>();
+        matched.map(MatchedPath::as_str)
+    };
     let lines = parts.headers.get_all(engine.header(R::POLICY));
     let lines = lines.iter().map(HeaderValue::as_bytes);
     match engine.admit(R::POLICY, parts.method.as_str(), route, lines) {

@@ -33,8 +33,8 @@ use crate::{
 ///     type Parts = http::request::Parts;
 ///     type Response = http::Response<String>;
 ///
-///     fn principal(parts: &http::request::Parts) -> Option<&Principal> {
-///         parts.extensions.get()
+///     fn principal(parts: &http::request::Parts) -> Option<Principal> {
+///         parts.extensions.get().cloned()
 ///     }
 ///
 ///     fn install(
@@ -47,7 +47,7 @@ use crate::{
 /// }
 ///
 /// impl Render<String> for Handle {
-///     fn render(answer: String) -> http::Response<String> {
+///     fn render(answer: String, _: &http::request::Parts) -> http::Response<String> {
 ///         http::Response::new(answer)
 ///     }
 /// }
@@ -68,7 +68,7 @@ pub trait Adapter: Sized {
 
     /// The authenticated caller, where the application's authentication put it; `None` if there is
     /// nobody, not even an anonymous one.
-    fn principal(parts: &Self::Parts) -> Option<&Principal>;
+    fn principal(parts: &Self::Parts) -> Option<Principal>;
 
     /// Makes the handle. Called once, by [`Builder::build`](crate::Builder::build). Without a
     /// `renderer` a refusal is answered with [`Engine::problem`].
@@ -82,8 +82,8 @@ pub trait Adapter: Sized {
     label = "`reject_with` must return what a handler could return"
 )]
 pub trait Render<R>: Adapter {
-    /// Makes the framework's response of it.
-    fn render(answer: R) -> Self::Response;
+    /// Makes the framework's response of it, to this request.
+    fn render(answer: R, parts: &Self::Parts) -> Self::Response;
 }
 
 /// Writes the application's own answer to a refusal.

@@ -375,7 +375,7 @@ impl<A: Adapter> Builder<A> {
         A: Render<R>,
     {
         self.renderer = Some(Arc::new(move |rejection, parts| {
-            A::render(render(rejection, parts))
+            A::render(render(rejection, parts), parts)
         }));
         self
     }
@@ -407,7 +407,7 @@ impl<A: Adapter> Builder<A> {
     ///
     /// let idem: Bare = Builder::new(MemoryStore::new()).observer(Metrics).build()?;
     /// static POLICY: Policy = Policy::new("shop::create_payment");
-    /// let _ = idem.engine.admit(&POLICY, "POST", Some("/payments"), []);
+    /// let _ = idem.engine.admit(&POLICY, "POST", || Some("/payments"), []);
     /// assert_eq!(UNPROTECTED.load(Ordering::Relaxed), 1);
     /// assert_eq!(idem.engine.counts().unprotected, 1);
     /// # Ok::<(), idem_core::ConfigError>(())
@@ -442,7 +442,7 @@ impl<A: Adapter> Builder<A> {
     /// let idem: Bare = Builder::new(full).on_store_down(StoreDown::Execute).build()?;
     ///
     /// static POLICY: Policy = Policy::new("shop::create_payment");
-    /// # let admission = idem.engine.admit(&POLICY, "POST", Some("/payments"), [&b"order-17"[..]]);
+    /// # let admission = idem.engine.admit(&POLICY, "POST", || Some("/payments"), [&b"order-17"[..]]);
     /// # let Admission::Keyed(admitted) = admission else { panic!("there is a key") };
     /// # let request = Keyed {
     /// #     admitted,
@@ -617,7 +617,7 @@ mod tests {
         type Parts = ();
         type Response = ();
 
-        fn principal((): &()) -> Option<&Principal> {
+        fn principal((): &()) -> Option<Principal> {
             None
         }
 

@@ -47,7 +47,7 @@
 //! }
 //!
 //! async fn protected(engine: Engine, key: &[u8], body: String) -> Record {
-//!     let admitted = match engine.admit(&POLICY, "POST", Some("/payments"), [key]) {
+//!     let admitted = match engine.admit(&POLICY, "POST", || Some("/payments"), [key]) {
 //!         Admission::Keyed(admitted) => admitted,
 //!         Admission::Unprotected => return create_payment(body).await,
 //!         Admission::Rejected(rejection) => return engine.problem(&rejection),

@@ -374,7 +374,7 @@ impl Observers {
             record,
             kind,
         };
-        self.totals.add(kind);
+        self.count(kind);
         TracingObserver.observe(&event);
         for observer in &self.others {
             // An observer must not cost a record or a lease.
@@ -383,6 +383,16 @@ impl Observers {
                 tracing::error!(?observer, "observer panicked");
             }
         }
+    }
+
+    /// Counts what nobody else is told of.
+    pub(crate) fn count(&self, kind: EventKind<'_>) {
+        self.totals.add(kind);
+    }
+
+    /// Whether anybody is told of a request that runs unprotected.
+    pub(crate) fn hear_of_unprotected(&self) -> bool {
+        !self.others.is_empty() || tracing::enabled!(tracing::Level::DEBUG)
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -205,7 +205,7 @@ pub const fn nonzero(duration: Duration) -> Duration {
 ///
 /// let idem: Bare = Builder::new(MemoryStore::new()).build()?;
 /// static POLICY: Policy = Policy::new("shop::payment").required(Required::Creating);
-/// let keyless = |method| idem.engine.admit(&POLICY, method, Some("/payments/{id}"), []);
+/// let keyless = |method| idem.engine.admit(&POLICY, method, || Some("/payments/{id}"), []);
 ///
 /// assert!(matches!(keyless("POST"), Admission::Rejected(refused) if refused.code() == "key-missing"));
 /// assert!(matches!(keyless("PUT"), Admission::Unprotected));

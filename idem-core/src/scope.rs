@@ -245,9 +245,9 @@ where
     }
 }
 
-impl IntoCaller for Option<&Principal> {
+impl IntoCaller for Option<Principal> {
     fn into_caller(self) -> Resolution {
-        match self {
+        match &self {
             None => Resolution::Absent,
             Some(principal) => principal
                 .id()
@@ -276,7 +276,7 @@ mod tests {
             Resolution::Anonymous
         ));
         assert!(matches!(
-            Some(&Principal::new("")).into_caller(),
+            Some(Principal::new("")).into_caller(),
             Resolution::Anonymous
         ));
     }

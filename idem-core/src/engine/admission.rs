@@ -48,40 +48,47 @@ impl Engine {
 
     /// Looks at the head of a request: is it protected, and is its key valid?
     ///
-    /// `route` is the route template, and `lines` are the lines of the key's header. Allocates
-    /// nothing unless there is a key.
-    pub fn admit<'a>(
+    /// `route` gives the route template, and `lines` are the lines of the key's header. Allocates
+    /// nothing unless there is a key, and asks for the route only if somebody is to be told of it.
+    pub fn admit<'a, R: AsRef<str>>(
         &self,
         policy: &'static Policy,
         method: &str,
-        route: Option<&str>,
+        route: impl FnOnce() -> Option<R>,
         lines: impl IntoIterator<Item = &'a [u8]>,
     ) -> Admission {
         if is_safe(method) {
             return Admission::Unprotected;
         }
-        let operation = match (policy.operation, route) {
-            (Some(name), _) => Operation::Named(name),
-            (None, Some(route)) => Operation::Route { method, route },
-            (None, None) => Operation::Named(policy.name()),
-        };
         let defaults = &self.0.settings.defaults;
         let rules = KeyRules {
             max_len: self.0.settings.max_key_len,
             format: policy.key_format.unwrap_or(defaults.key_format),
         };
-        match IdempotencyKey::from_lines(lines, &rules) {
+        let key = IdempotencyKey::from_lines(lines, &rules);
+        let demanded = policy.required.unwrap_or(defaults.required).demands(method);
+        let observers = &self.0.observers;
+        if matches!(key, Ok(None)) && !demanded && !observers.hear_of_unprotected() {
+            observers.count(EventKind::Unprotected);
+            return Admission::Unprotected;
+        }
+        let route = route();
+        let route = route.as_ref().map(AsRef::as_ref);
+        let operation = match (policy.operation, route) {
+            (Some(name), _) => Operation::Named(name),
+            (None, Some(route)) => Operation::Route { method, route },
+            (None, None) => Operation::Named(policy.name()),
+        };
+        match key {
             Err(reason) => {
                 Admission::Rejected(self.reject(operation, Rejection::KeyInvalid(reason), None))
             }
-            Ok(None) if policy.required.unwrap_or(defaults.required).demands(method) => {
+            Ok(None) if demanded => {
                 let header = self.header(policy).into();
                 Admission::Rejected(self.reject(operation, Rejection::KeyMissing { header }, None))
             }
             Ok(None) => {
-                self.0
-                    .observers
-                    .tell(operation, None, EventKind::Unprotected);
+                observers.tell(operation, None, EventKind::Unprotected);
                 Admission::Unprotected
             }
             Ok(Some(_)) if policy.operation.is_none() && route.is_none() => {

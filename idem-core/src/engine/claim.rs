@@ -3,7 +3,7 @@
 //! Invariant: a claim is sent with one owner value until there is an answer, so that one whose reply
 //! was lost is recognised as ours. One that nobody waits for any more is taken back.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{
@@ -143,11 +143,14 @@ impl Engine {
 pub(super) fn spawn(ticket: &Ticket, task: impl Future<Output = ()> + Send + 'static) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn(task.in_current_span())),
-        Err(error) => {
-            let operation = ticket.operation();
-            tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
-        }
+        Err(error) => left_unfinished(ticket, &error),
     }
+}
+
+/// Tells that nothing can go on without its request.
+pub(super) fn left_unfinished(ticket: &Ticket, error: &dyn Display) {
+    let operation = ticket.operation();
+    tracing::error!(%operation, record = %ticket.id, %error, "left unfinished, its lease will lapse");
 }
 
 /// Pauses before a claim that is not there is taken back once more, for as long as it may be on its way.

@@ -7,14 +7,19 @@
 use std::{
     any::Any,
     future::Future,
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock},
 };
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::LocalBoxFuture};
 use tracing::{Instrument, Span};
 
-use super::{Answer, Engine, claim::spawn, settling::Ended, unsettled::Held};
+use super::{
+    Answer, Engine,
+    claim::{left_unfinished, spawn},
+    settling::Ended,
+    unsettled::Held,
+};
 use crate::{
     attempt::Attempt,
     decide::{Ending, settle},
@@ -74,7 +79,42 @@ impl Claimed {
         Detach::new(
             Box::pin(self.execute(handler)),
             move |Detached(execution)| {
-                engine.detach(&ticket, execution, span);
+                let rest = engine.detached(&ticket, execution);
+                spawn(&ticket, rest.instrument(span));
+            },
+        )
+        .await
+    }
+
+    /// Runs a handler that stays on its thread, as [`run`](Self::run) does. `spawn` starts a task on that
+    /// thread; where it cannot it panics, and the lease lapses.
+    ///
+    /// # Errors
+    /// The handler's panic, after the claim was released. The caller resumes it.
+    ///
+    /// # Cancel safety
+    /// Once polled, it goes on in a task of its own when it is dropped.
+    pub async fn run_local<R, F>(
+        self,
+        handler: F,
+        spawn: fn(LocalBoxFuture<'static, ()>),
+    ) -> Result<Reply<R>, Panic>
+    where
+        R: 'static,
+        F: Future<Output = Ran<R>> + 'static,
+    {
+        let engine = self.engine.clone();
+        let ticket = Arc::clone(self.lease.ticket());
+        let span = Span::current();
+        Detach::new(
+            Box::pin(self.execute(handler)),
+            move |Detached(execution)| {
+                let rest = engine.detached(&ticket, execution);
+                let rest = rest.instrument(span).boxed_local();
+                if catch_unwind(AssertUnwindSafe(|| spawn(rest))).is_err() {
+                    let error = "no task can be started on this thread";
+                    left_unfinished(&ticket, &error);
+                }
             },
         )
         .await
@@ -155,26 +195,27 @@ pub enum Reply<R> {
 pub type Panic = Box<dyn Any + Send>;
 
 impl Engine {
-    /// Lets an execution go on without its client.
-    fn detach<R: Send + 'static>(
+    /// What is left of an execution that has lost its client.
+    fn detached<R, F>(
         &self,
         ticket: &Arc<Ticket>,
-        execution: impl Future<Output = Result<Reply<R>, Panic>> + Send + 'static,
-        span: Span,
-    ) {
+        execution: F,
+    ) -> impl Future<Output = ()> + use<R, F>
+    where
+        F: Future<Output = Result<Reply<R>, Panic>>,
+    {
         self.tell(ticket, EventKind::Detached);
         let live = Arc::clone(&self.0.live);
-        let detached = Arc::clone(ticket);
-        let task = async move {
+        let ticket = Arc::clone(ticket);
+        async move {
             tokio::select! {
                 // What is left of it at the end of a shutdown lapses with its lease.
                 () = live.reached(Phase::Aborting) => {}
                 ended = execution => if ended.is_err() {
-                    let (operation, record) = (detached.operation(), detached.id);
+                    let (operation, record) = (ticket.operation(), ticket.id);
                     tracing::error!(%operation, %record, "handler panicked after its client had left");
                 }
             }
-        };
-        spawn(ticket, task.instrument(span));
+        }
     }
 }

@@ -45,7 +45,7 @@ impl Adapter for Bare {
     type Parts = ();
     type Response = ();
 
-    fn principal((): &()) -> Option<&Principal> {
+    fn principal((): &()) -> Option<Principal> {
         None
     }
 
@@ -89,7 +89,10 @@ impl World {
     }
 
     fn keyed(&self, policy: &'static Policy, body: &str) -> Keyed {
-        match self.engine.admit(policy, "POST", Some("/pay"), [&b"k"[..]]) {
+        match self
+            .engine
+            .admit(policy, "POST", || Some("/pay"), [&b"k"[..]])
+        {
             Admission::Keyed(admitted) => Keyed {
                 admitted,
                 caller: Caller::Endpoint,

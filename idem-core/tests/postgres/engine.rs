@@ -24,7 +24,7 @@ impl Adapter for Bare {
     type Parts = ();
     type Response = ();
 
-    fn principal((): &()) -> Option<&Principal> {
+    fn principal((): &()) -> Option<Principal> {
         None
     }
 
@@ -40,7 +40,7 @@ fn engine(subject: &Postgres) -> Engine {
 
 /// A request whose handler does some work; whether it ran.
 async fn request(engine: &Engine, key: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    let admission = engine.admit(&POLICY, "POST", Some("/pay"), [key.as_bytes()]);
+    let admission = engine.admit(&POLICY, "POST", || Some("/pay"), [key.as_bytes()]);
     let Admission::Keyed(admitted) = admission else {
         panic!("{admission:?}");
     };

@@ -19,6 +19,7 @@ use crate::handler::Handler;
 #[derive(Clone, Copy)]
 pub(crate) enum Framework {
     Axum,
+    Actix,
 }
 
 impl Framework {
@@ -26,6 +27,24 @@ impl Framework {
     fn adapter(self) -> TokenStream {
         match self {
             Self::Axum => quote!(::idem_axum),
+            Self::Actix => quote!(::idem_actix),
+        }
+    }
+
+    /// What stands above the function that the framework calls.
+    fn lints(self) -> Option<TokenStream> {
+        match self {
+            Self::Axum => None,
+            // Its handlers need not be `Send`, which the compiler does not know.
+            Self::Actix => Some(quote!(#[allow(clippy::future_not_send)])),
+        }
+    }
+
+    /// The request, where an answer is made for one.
+    fn request(self) -> Option<Ident> {
+        match self {
+            Self::Axum => None,
+            Self::Actix => Some(local("request")),
         }
     }
 }
@@ -56,7 +75,7 @@ fn expand(framework: Framework, args: &Args, handler: &Handler) -> TokenStream {
     let private = quote!(#adapter::__private);
     let marker = format_ident!("__idem_{}", handler.sig.ident, span = Span::mixed_site());
     let route = route(&private, &marker, args, handler);
-    let function = function(&private, &marker, handler);
+    let function = function(framework, &private, &marker, handler);
     quote!(#route #function)
 }
 
@@ -147,7 +166,12 @@ fn duration(private: &TokenStream, time: &Time) -> TokenStream {
 }
 
 /// The function that the framework calls, with the user's own inside.
-fn function(private: &TokenStream, marker: &Ident, handler: &Handler) -> TokenStream {
+fn function(
+    framework: Framework,
+    private: &TokenStream,
+    marker: &Ident,
+    handler: &Handler,
+) -> TokenStream {
     let Handler {
         outside,
         inside,
@@ -172,6 +196,10 @@ fn function(private: &TokenStream, marker: &Ident, handler: &Handler) -> TokenSt
     let captured = local("captured");
     let callee = local("handler");
     let answer = local("answer");
+    let lints = framework.lints();
+    let request = framework.request();
+    let parameter = request.iter();
+    let request = request.iter().map(|request| quote!(&#request));
 
     // A handler that is not `Send` is reported at these tokens.
     let run = located_at(quote!(#captured.run), name.span());
@@ -190,11 +218,11 @@ fn function(private: &TokenStream, marker: &Ident, handler: &Handler) -> TokenSt
             #sig #body
             #run(
                 |_| #private::Selection::new(),
-                |(#(#arguments,)*)| async move {
+                |(#(#arguments,)*) #(, #parameter)*| async move {
                     // Called through a local, or clippy would take it for needlessly async.
                     let #callee = #name #turbofish;
                     let #answer = #callee(#(#arguments),*).await;
-                    #private::into_response(#returned)
+                    #private::into_response(#returned #(, #request)*)
                 },
             )
             .await
@@ -204,6 +232,7 @@ fn function(private: &TokenStream, marker: &Ident, handler: &Handler) -> TokenSt
 
     quote! {
         #(#outside)*
+        #lints
         #vis #asyncness #fn_token #name #generics(
             #captured: #private::Captured<(#(#types,)*), #marker>,
         ) -> #private::Response #where_clause

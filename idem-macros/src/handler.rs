@@ -34,9 +34,9 @@ const OUTSIDE: [&str; 8] = [
 ];
 
 /// Attributes of actix-web that register the function other code sees.
-const ROUTES: [&str; 11] = [
-    "get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route",
-    "routes",
+const ROUTES: [&str; 12] = [
+    "get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "query",
+    "route", "routes",
 ];
 
 const NOT_ASYNC: &str = "`#[idempotent]` needs an `async fn`";

@@ -88,3 +88,56 @@ use crate::expand::Framework;
 pub fn idempotent_axum(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::idempotent(Framework::Axum, args.into(), &item.into()).into()
 }
+
+/// Makes an actix-web handler safe to repeat.
+///
+/// A request with an `Idempotency-Key` runs the handler once; every later request with the same key
+/// is answered with the first answer. A request without a key is handled as if the attribute were
+/// not there.
+///
+/// ```ignore
+/// // Not compiled here: `idem-actix` depends on this crate. Its documentation has a whole program.
+/// #[post("/payments")]
+/// #[idempotent(scope = "user", ttl = "24h")]
+/// async fn create_payment(
+///     bank: web::Data<Bank>,
+///     user: AuthUser,
+///     new: web::Json<NewPayment>,
+/// ) -> Result<HttpResponse, BankError> {
+///     bank.pay(user, new.into_inner()).await
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// Those of [`macro@idempotent_axum`]; where the adapter is, is `::idem_actix` unless
+/// `crate = "…"` says otherwise.
+///
+/// # Handlers
+///
+/// Any free `async fn` that is an actix-web handler can have the attribute: with up to 16 arguments,
+/// with type and const parameters, and with any return type that is a responder. It need not be
+/// `Send`. Not supported are `impl Trait` in the arguments, and functions in an `impl` block.
+///
+/// The function that other code sees takes one argument and returns an `HttpResponse`, so it can be
+/// routed as before, but not called directly. Inside the body its name still means the handler.
+///
+/// # Other attributes
+///
+/// `#[get]`, `#[post]`, `#[route]`, `#[routes]` and the other route attributes of actix-web can stand
+/// above or below; one that was renamed stands above. `#[utoipa::path]` goes above. All others go
+/// below, where they apply to the handler itself and run only when it runs:
+/// `#[tracing::instrument]`. Documentation, lint levels, `#[deprecated]` and `#[must_use]` can stand
+/// on either side.
+///
+/// ```ignore
+/// #[utoipa::path(responses((status = 201)))]
+/// #[post("/payments", wrap = "Login")]
+/// #[idempotent(scope = "user")]
+/// #[tracing::instrument(skip_all)]
+/// async fn create_payment(/* … */) { /* … */ }
+/// ```
+#[proc_macro_attribute]
+pub fn idempotent_actix(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::idempotent(Framework::Actix, args.into(), &item.into()).into()
+}

@@ -97,32 +97,33 @@ impl Body {
         }
     }
 
-    /// The refusal of a body that was longer than the limit.
-    pub(crate) fn excess(&self) -> Option<Rejection> {
+    /// The refusal of a body that broke off or was longer than the limit.
+    pub(crate) fn refusal(&self) -> Option<Rejection> {
         let body = self.0.borrow();
-        matches!(body.end, Some(End::TooLarge)).then_some(Rejection::RequestTooLarge {
-            limit: Some(body.limit),
-        })
+        match body.end? {
+            End::Whole => None,
+            End::Broken => Some(Rejection::BodyIncomplete),
+            End::TooLarge => Some(Rejection::RequestTooLarge {
+                limit: Some(body.limit),
+            }),
+        }
     }
 
     /// Reads what nobody has read, and gives all of it.
     pub(crate) async fn read(&self) -> Result<Bytes, Rejection> {
-        let end = poll_fn(|context| {
+        poll_fn(|context| {
             loop {
                 let mut body = self.0.borrow_mut();
-                if let Some(end) = body.end {
-                    return Poll::Ready(end);
+                if body.end.is_some() {
+                    return Poll::Ready(());
                 }
                 ready!(body.poll_chunk(context));
             }
         })
         .await;
-        match end {
-            End::Whole => Ok(self.0.borrow().whole()),
-            End::Broken => Err(Rejection::BodyIncomplete),
-            End::TooLarge => Err(Rejection::RequestTooLarge {
-                limit: Some(self.0.borrow().limit),
-            }),
+        match self.refusal() {
+            None => Ok(self.0.borrow().whole()),
+            Some(rejection) => Err(rejection),
         }
     }
 }

@@ -95,11 +95,10 @@ fn refusal(rejection: &Rejection, response: HttpResponse) -> Error {
 struct Entrance<R> {
     idem: Idempotency,
     request: HttpRequest,
+    admission: Result<Admitted, Rejection>,
+    /// Named when the body is opened.
+    caller: Option<Caller>,
     body: Body,
-    /// Until the body is opened.
-    admission: Option<Result<Admitted, Rejection>>,
-    /// From then on.
-    entered: Option<(Admitted, Caller)>,
     route: PhantomData<fn() -> R>,
 }
 
@@ -113,9 +112,9 @@ impl<R: Route> Entrance<R> {
         Self {
             idem,
             request,
+            admission,
+            caller: None,
             body: Body::new(payload),
-            admission: Some(admission),
-            entered: None,
             route: PhantomData,
         }
     }
@@ -131,8 +130,12 @@ impl<R: Route> Entrance<R> {
             loop {
                 match extraction.as_mut().poll(context) {
                     Poll::Ready(Ok(argument)) => return Poll::Ready(Ok(argument)),
+                    // What was wrong with the body goes before what the extractor made of it.
                     Poll::Ready(Err(error)) => {
-                        return Poll::Ready(Err(self.excess().unwrap_or_else(|| error.into())));
+                        return Poll::Ready(Err(match self.body.refusal() {
+                            Some(rejection) => self.reject(rejection, None),
+                            None => error.into(),
+                        }));
                     }
                     Poll::Pending if self.body.is_asked_for() => self.open()?,
                     Poll::Pending => return Poll::Pending,
@@ -142,62 +145,46 @@ impl<R: Route> Entrance<R> {
         .await
     }
 
-    /// Names the caller, unless the request is refused, and lets the body be read.
+    /// Lets the body be read, unless the request is refused for its key or its caller.
     fn open(&mut self) -> Result<(), Error> {
-        let admitted = match self.admission.take() {
-            None => return Ok(()),
-            Some(Ok(admitted)) => admitted,
-            Some(Err(rejection)) => {
-                let response = self.idem.refuse(&rejection, &self.request);
-                return Err(refusal(&rejection, response));
-            }
-        };
+        if self.caller.is_none() {
+            self.caller = Some(self.enter()?);
+        }
+        Ok(())
+    }
+
+    fn enter(&self) -> Result<Caller, Error> {
+        if let Err(rejection) = &self.admission {
+            return Err(self.refuse(rejection));
+        }
         let caller = match self.idem.0.callers.resolve(R::POLICY, &self.request) {
             Ok(caller) => caller,
             Err(unresolved) => {
                 let cause = unresolved.cause.as_ref().map(|cause| cause as _);
-                return Err(self.reject(&admitted, unresolved.rejection, cause));
+                return Err(self.reject(unresolved.rejection, cause));
             }
         };
         let limit = self.idem.0.engine.max_request_body(None);
         if declared(&self.request).is_some_and(|length| length > limit) {
-            let rejection = Rejection::RequestTooLarge { limit: Some(limit) };
-            return Err(self.reject(&admitted, rejection, None));
+            return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }, None));
         }
-        self.entered = Some((admitted, caller));
         self.body.open(limit);
-        Ok(())
-    }
-
-    fn reject(
-        &self,
-        admitted: &Admitted,
-        rejection: Rejection,
-        cause: Option<&(dyn std::error::Error + 'static)>,
-    ) -> Error {
-        let operation = admitted.operation();
-        let rejection = self.idem.0.engine.reject(operation, rejection, cause);
-        refusal(&rejection, self.idem.refuse(&rejection, &self.request))
-    }
-
-    /// The refusal of a body that was longer than our limit: it goes before what the extractor
-    /// made of that.
-    fn excess(&self) -> Option<Error> {
-        let (admitted, _) = self.entered.as_ref()?;
-        Some(self.reject(admitted, self.body.excess()?, None))
+        Ok(caller)
     }
 
     /// Reads what the extractors left of the body.
     async fn protect(mut self) -> Result<Box<Protection>, Error> {
-        self.open()?;
-        let read = self.body.read().await;
-        let Some((admitted, caller)) = self.entered.take() else {
-            // It was opened above, or before by an extractor.
-            unreachable!("a body that is open belongs to a request that was admitted");
+        let caller = match self.caller.take() {
+            Some(caller) => caller,
+            None => self.enter()?,
         };
-        let body = match read {
+        let body = match self.body.read().await {
             Ok(body) => body,
-            Err(rejection) => return Err(self.reject(&admitted, rejection, None)),
+            Err(rejection) => return Err(self.reject(rejection, None)),
+        };
+        let admitted = match self.admission {
+            Ok(admitted) => admitted,
+            Err(ref rejection) => return Err(self.refuse(rejection)),
         };
         let request = Keyed {
             admitted,
@@ -208,6 +195,23 @@ impl<R: Route> Entrance<R> {
         };
         let idem = self.idem;
         Ok(Box::new(Protection { idem, request }))
+    }
+
+    /// Refuses, and tells the observers.
+    fn reject(
+        &self,
+        rejection: Rejection,
+        cause: Option<&(dyn std::error::Error + 'static)>,
+    ) -> Error {
+        let Ok(admitted) = &self.admission else {
+            return self.refuse(&rejection);
+        };
+        let engine = &self.idem.0.engine;
+        self.refuse(&engine.reject(admitted.operation(), rejection, cause))
+    }
+
+    fn refuse(&self, rejection: &Rejection) -> Error {
+        refusal(rejection, self.idem.refuse(rejection, &self.request))
     }
 }
 
@@ -274,14 +278,19 @@ where
     }
 }
 
-/// One implementation for each number of arguments.
+/// One implementation for each number of arguments: before the last one the key and the caller
+/// are looked at, unless one of the first reads the body.
 macro_rules! captured {
-    ($($argument:ident $name:ident),*) => {
-        impl<R: Route, $($argument: FromRequest + 'static,)*> FromRequest
-            for Captured<($($argument,)*), R>
+    ($($first:ident $first_arg:ident),*; $($last:ident $last_arg:ident)?) => {
+        impl<R: Route, $($first: FromRequest + 'static,)* $($last: FromRequest + 'static)?> FromRequest
+            for Captured<($($first,)* $($last,)?), R>
         {
             type Error = Error;
-            type Future = Capturing<<($($argument,)*) as FromRequest>::Future, ($($argument,)*), R>;
+            type Future = Capturing<
+                <($($first,)* $($last,)?) as FromRequest>::Future,
+                ($($first,)* $($last,)?),
+                R,
+            >;
 
             fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
                 let idem = match installed::<R>(request) {
@@ -290,25 +299,30 @@ macro_rules! captured {
                 };
                 let admission = match admit::<R>(&idem, request) {
                     Admission::Unprotected => return Capturing::Plain {
-                        extraction: <($($argument,)*)>::from_request(request, payload),
+                        extraction: <($($first,)* $($last,)?)>::from_request(request, payload),
                         request: Some(request.clone()),
                     },
                     Admission::Keyed(admitted) => Ok(admitted),
                     Admission::Rejected(rejection) => Err(rejection),
                 };
                 let request = request.clone();
-                #[allow(unused_mut, reason = "without arguments nothing is extracted")]
                 let mut entrance =
                     Entrance::<R>::new(idem, admission, request.clone(), payload.take());
                 let extraction = Box::pin(async move {
-                    #[allow(unused_mut, unused_variables, reason = "the same")]
+                    #[allow(unused_mut, unused_variables, reason = "not every handler has arguments")]
                     let mut payload = entrance.body.payload();
                     $(
-                        let extraction = $argument::from_request(&request, &mut payload);
-                        let $name = entrance.extract(extraction).await?;
+                        let extraction = $first::from_request(&request, &mut payload);
+                        let $first_arg = entrance.extract(extraction).await?;
                     )*
+                    entrance.open()?;
+                    $(
+                        let extraction = $last::from_request(&request, &mut payload);
+                        let $last_arg = entrance.extract(extraction).await?;
+                    )?
                     let protection = Some(entrance.protect().await?);
-                    Ok(Captured { args: ($($name,)*), request, protection, route: PhantomData })
+                    let args = ($($first_arg,)* $($last_arg,)?);
+                    Ok(Captured { args, request, protection, route: PhantomData })
                 });
                 Capturing::Keyed { extraction }
             }
@@ -316,20 +330,20 @@ macro_rules! captured {
     };
 }
 
-captured!();
-captured!(T1 a1);
-captured!(T1 a1, T2 a2);
-captured!(T1 a1, T2 a2, T3 a3);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14, T15 a15);
-captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14, T15 a15, T16 a16);
+captured!(;);
+captured!(; T1 a1);
+captured!(T1 a1; T2 a2);
+captured!(T1 a1, T2 a2; T3 a3);
+captured!(T1 a1, T2 a2, T3 a3; T4 a4);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4; T5 a5);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5; T6 a6);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6; T7 a7);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7; T8 a8);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8; T9 a9);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9; T10 a10);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10; T11 a11);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11; T12 a12);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12; T13 a13);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13; T14 a14);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14; T15 a15);
+captured!(T1 a1, T2 a2, T3 a3, T4 a4, T5 a5, T6 a6, T7 a7, T8 a8, T9 a9, T10 a10, T11 a11, T12 a12, T13 a13, T14 a14, T15 a15; T16 a16);

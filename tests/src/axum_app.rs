@@ -5,10 +5,8 @@ use std::{
     future::{Ready, ready},
     io,
     net::SocketAddr,
-    time::Duration,
 };
 
-use async_trait::async_trait;
 use axum::{
     Extension, Form, Json, Router,
     body::{Body, Bytes},
@@ -28,10 +26,6 @@ use axum::{
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, Full};
 use idem_axum::{Attempt, Idempotency, Outcome, Principal, Rejection, idempotent};
-use idem_core::{
-    Caller, Counts, Drained, IdempotencyKey, StoreError,
-    store::{Fence, Resolve, Resolved, Summary},
-};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
@@ -106,37 +100,6 @@ pub async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
         let _ = axum::serve(listener, service).await;
     });
     (addr, server)
-}
-
-#[async_trait]
-impl Handle for Idempotency {
-    fn counts(&self) -> Counts {
-        Idempotency::counts(self)
-    }
-
-    async fn drain(&self, limit: Duration) -> Drained {
-        Idempotency::drain(self, limit).await
-    }
-
-    async fn lookup(
-        &self,
-        caller: &Caller,
-        operation: &str,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Summary>, StoreError> {
-        Idempotency::lookup(self, caller, operation, key).await
-    }
-
-    async fn resolve(
-        &self,
-        caller: &Caller,
-        operation: &str,
-        key: &IdempotencyKey,
-        seen: Fence,
-        how: Resolve,
-    ) -> Result<Resolved, StoreError> {
-        Idempotency::resolve(self, caller, operation, key, seen, how).await
-    }
 }
 
 fn routes(app: &App) -> Router<App> {

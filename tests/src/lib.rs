@@ -5,6 +5,7 @@
 //! and one store; a new framework or store is one more row and one more arm in `world`.
 #![forbid(unsafe_code)]
 
+pub mod actix_app;
 pub mod app;
 pub mod axum_app;
 pub mod client;
@@ -40,22 +41,32 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
     happened.unwrap_or_else(|_| panic!("never came to be: {what}"))
 }
 
-/// Runs each named scenario, an `async fn(World)`, on every framework and store; after `in memory:` with
-/// the embedded store only.
+/// Runs each named scenario, an `async fn(World)`, on every framework, store and protocol. After
+/// `in memory:` it runs with the embedded store only, after `over http1:` where it needs that protocol,
+/// and after `on axum:` on one framework.
 ///
 /// A scenario that needs another [`Setup`] than the default starts its own with
 /// [`World::again`].
 #[macro_export]
 macro_rules! scenarios {
     (in memory: $($name:ident),* $(,)?) => {
-        $crate::scenarios!(@row axum_memory_only, Axum, Memory, $($name),*);
+        $crate::scenarios!(@row axum_memory_only, Axum, Memory, Http1, $($name),*);
+        $crate::scenarios!(@row actix_memory_only, Actix, Memory, Http1, $($name),*);
+    };
+    (on axum: $($name:ident),* $(,)?) => {
+        $crate::scenarios!(@row axum_only_memory, Axum, Memory, Http1, $($name),*);
+        $crate::scenarios!(@row axum_only_redis, Axum, Redis, Http1, $($name),*);
+        $crate::scenarios!(@row axum_only_postgres, Axum, Postgres, Http1, $($name),*);
     };
     ($($name:ident),* $(,)?) => {
-        $crate::scenarios!(@row axum_memory, Axum, Memory, $($name),*);
-        $crate::scenarios!(@row axum_redis, Axum, Redis, $($name),*);
-        $crate::scenarios!(@row axum_postgres, Axum, Postgres, $($name),*);
+        $crate::scenarios!(@row axum_memory, Axum, Memory, Http1, $($name),*);
+        $crate::scenarios!(@row axum_redis, Axum, Redis, Http1, $($name),*);
+        $crate::scenarios!(@row axum_postgres, Axum, Postgres, Http1, $($name),*);
+        $crate::scenarios!(@row actix_memory, Actix, Memory, Http1, $($name),*);
+        $crate::scenarios!(@row actix_redis, Actix, Redis, Http1, $($name),*);
+        $crate::scenarios!(@row actix_postgres, Actix, Postgres, Http1, $($name),*);
     };
-    (@row $row:ident, $framework:ident, $store:ident, $($name:ident),*) => {
+    (@row $row:ident, $framework:ident, $store:ident, $protocol:ident, $($name:ident),*) => {
         mod $row {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,6 +74,7 @@ macro_rules! scenarios {
                     let row = $crate::Row {
                         framework: $crate::Framework::$framework,
                         store: $crate::StoreKind::$store,
+                        protocol: $crate::Protocol::$protocol,
                     };
                     super::$name($crate::World::start(row, $crate::Setup::default()).await).await;
                 }

@@ -24,9 +24,10 @@ use tokio::{
 };
 
 use crate::{
+    actix_app,
     app::App,
     axum_app,
-    client::{Answer, Call},
+    client::{Answer, Call, Protocol},
     connection::Connection,
     logs,
     store::{Backend, TestStore},
@@ -37,6 +38,8 @@ use crate::{
 pub enum Framework {
     /// axum.
     Axum,
+    /// actix-web.
+    Actix,
 }
 
 /// A store that scenarios run on.
@@ -50,13 +53,15 @@ pub enum StoreKind {
     Postgres,
 }
 
-/// A framework and a store.
+/// A framework, a store and a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
     /// The framework.
     pub framework: Framework,
     /// The store.
     pub store: StoreKind,
+    /// What requests are sent over, unless they say so themselves.
+    pub protocol: Protocol,
 }
 
 /// What time a store goes by. The renewal of leases always goes by the real one.
@@ -234,6 +239,45 @@ pub trait Handle: Send + Sync {
     ) -> Result<Resolved, StoreError>;
 }
 
+macro_rules! handle {
+    ($($handle:ty),*) => {
+        $(
+            #[async_trait]
+            impl Handle for $handle {
+                fn counts(&self) -> Counts {
+                    Self::counts(self)
+                }
+
+                async fn drain(&self, limit: Duration) -> Drained {
+                    Self::drain(self, limit).await
+                }
+
+                async fn lookup(
+                    &self,
+                    caller: &Caller,
+                    operation: &str,
+                    key: &IdempotencyKey,
+                ) -> Result<Option<Summary>, StoreError> {
+                    Self::lookup(self, caller, operation, key).await
+                }
+
+                async fn resolve(
+                    &self,
+                    caller: &Caller,
+                    operation: &str,
+                    key: &IdempotencyKey,
+                    seen: Fence,
+                    how: Resolve,
+                ) -> Result<Resolved, StoreError> {
+                    Self::resolve(self, caller, operation, key, seen, how).await
+                }
+            }
+        )*
+    };
+}
+
+handle!(idem_axum::Idempotency, idem_actix::Idempotency);
+
 /// How many services this process has started.
 static WORLDS: AtomicUsize = AtomicUsize::new(0);
 
@@ -292,15 +336,19 @@ impl World {
             async move {
                 match row.framework {
                     Framework::Axum => axum_app::start(app, store, &setup).await,
+                    Framework::Actix => actix_app::start(app, store, &setup).await,
                 }
             }
         };
         let (addr, idem, server) = home.run(start).await;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .expect("a client");
+            .no_proxy();
+        let client = match row.protocol {
+            Protocol::Http1 => client.http1_only(),
+            Protocol::Http2 => client.http2_prior_knowledge(),
+        };
+        let client = client.build().expect("a client");
         Self {
             app,
             addr,
@@ -312,6 +360,11 @@ impl World {
             server,
             _home: home,
         }
+    }
+
+    /// The framework that it runs on.
+    pub fn framework(&self) -> Framework {
+        self.row.framework
     }
 
     /// Starts another service of the same row with other settings.

@@ -1,7 +1,7 @@
 //! What a client is told when all is well: the first answer, and its replay.
 
 use futures_util::{StreamExt, stream};
-use idem_tests::{Answer, Script, Setup, Step, World, scenarios};
+use idem_tests::{Answer, Framework, Script, Setup, Step, World, scenarios};
 
 scenarios![
     the_second_request_gets_the_first_answer,
@@ -24,10 +24,15 @@ scenarios![
 const MARKER: &str = "idempotent-replayed";
 
 /// The header lines of an answer, but those of these names.
-fn lines<'a>(answer: &'a Answer, but: &[&str]) -> Vec<(&'a str, &'a [u8])> {
+fn lines<'a>(world: &World, answer: &'a Answer, but: &[&str]) -> Vec<(&'a str, &'a [u8])> {
     let lines = answer.headers.iter();
     let lines = lines.map(|(name, value)| (name.as_str(), value.as_bytes()));
-    lines.filter(|(name, _)| !but.contains(name)).collect()
+    let mut lines: Vec<_> = lines.filter(|(name, _)| !but.contains(name)).collect();
+    if world.framework() == Framework::Actix {
+        // It sends headers of different names in any order.
+        lines.sort_by_key(|(name, _)| *name);
+    }
+    lines
 }
 
 /// B10-01
@@ -67,7 +72,10 @@ async fn an_answer_without_a_body_is_replayed_without_one(world: World) {
         second.assert_replays(&first);
         assert_eq!((second.status, &*second.body), (status, &b""[..]));
         assert_eq!(second.header("content-type"), None);
-        assert_eq!(lines(&second, &[MARKER, "date"]), lines(&first, &["date"]));
+        assert_eq!(
+            lines(&world, &second, &[MARKER, "date"]),
+            lines(&world, &first, &["date"])
+        );
     }
 }
 
@@ -200,7 +208,10 @@ async fn the_first_answer_is_what_the_handler_sends_without_a_key(world: World) 
     let call = world.post("/charge").script(&Script::new("pay").step(step));
     let unprotected = world.raw(call.to_bytes()).await;
     let protected = world.raw(call.key("k").to_bytes()).await;
-    assert_eq!(lines(&protected, &[]), lines(&unprotected, &[]));
+    assert_eq!(
+        lines(&world, &protected, &[]),
+        lines(&world, &unprotected, &[])
+    );
     assert_eq!(
         (protected.status, &protected.body),
         (201, &unprotected.body)
@@ -215,7 +226,10 @@ async fn header_lines_are_replayed_raw_and_in_order(world: World) {
     let first = world.raw(&request).await;
     let second = world.raw(&request).await;
     second.assert_replays(&first);
-    assert_eq!(lines(&second, &[MARKER, "date"]), lines(&first, &["date"]));
+    assert_eq!(
+        lines(&world, &second, &[MARKER, "date"]),
+        lines(&world, &first, &["date"])
+    );
     let links = [&b"</a>; rel=\"next\", </b>"[..], b"</c>"];
     assert_eq!(second.all("link"), links);
     assert_eq!(second.all("x-latin"), [b"caf\xe9"]);
@@ -304,10 +318,9 @@ async fn headers_that_frame_a_message_are_never_replayed(world: World) {
     let call = call.set("connection", "close");
     world.raw(call.to_bytes()).await;
     let second = world.raw(call.to_bytes()).await;
-    assert_eq!(
-        lines(&second, &["connection", "content-length", "date"]),
-        [("x-application", &b"1"[..]), (MARKER, b"true")]
-    );
+    let mut kept = lines(&world, &second, &["connection", "content-length", "date"]);
+    kept.sort_unstable();
+    assert_eq!(kept, [(MARKER, &b"true"[..]), ("x-application", b"1")]);
     // Of this connection, since the request asked for it, and of this message.
     assert_eq!(second.header("connection"), Some("close"));
     assert_eq!(second.header("content-length"), Some("4"));

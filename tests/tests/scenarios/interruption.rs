@@ -3,7 +3,9 @@
 use std::{env, time::Duration};
 
 use futures_util::{StreamExt, future::join_all, stream};
-use idem_tests::{Call, Script, Setup, Step, StoreCall, World, logs, scenarios, script::Body};
+use idem_tests::{
+    Call, Framework, Script, Setup, Step, StoreCall, World, logs, scenarios, script::Body,
+};
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 scenarios![
@@ -119,7 +121,10 @@ async fn a_cancelled_stream_of_http_2_is_charged_once(world: World) {
     let request = tokio::spawn(call.clone().http2().send());
     world.app.gate("begun").arrived(1).await;
     request.abort();
-    world.until(|counts| counts.detached == 1).await;
+    if world.framework() == Framework::Axum {
+        // The other framework lets it run to its end.
+        world.until(|counts| counts.detached == 1).await;
+    }
 
     world.app.gate("begun").open();
     assert_recorded(&world, call).await;

@@ -66,7 +66,7 @@ pub(super) async fn one_of_each(
     let broken = format!(
         "POST /charge HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Nonce: 17\r\n\
          Authorization: Bearer {user}\r\nIdempotency-Key: {key}\r\n\
-         Transfer-Encoding: chunked\r\n\r\nno length\r\n"
+         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n"
     );
     let answer = world.raw(broken).await;
     refused.push((400, "body-incomplete", answer));

@@ -103,6 +103,7 @@ async fn service(kind: StoreKind, url: &str, setup: Setup) -> World {
     let row = Row {
         framework: Framework::Axum,
         store: kind,
+        protocol: Protocol::Http1,
     };
     World::over(row, setup, open(kind, url).await).await
 }

@@ -29,7 +29,9 @@ async fn prefixed(idem_captured: E<u32>, idem_arg0: E<u32>, idem_handler: String
     format!("{idem_answer} {idem_handler}")
 }
 
-fn main() {
-    let router: Router = Router::new().route("/", post(create));
-    let _ = router.route("/prefixed", post(prefixed));
+pub fn router() -> Router {
+    Router::new()
+        .route("/1", post(create))
+        .route("/2", post(prefixed))
+        .layer(E(1_u32))
 }

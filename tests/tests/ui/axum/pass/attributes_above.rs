@@ -17,6 +17,6 @@ async fn above(id: axum::extract::Path<u32>, body: String) {}
 async fn above(missing: Missing) {}
 
 #[expect(deprecated)]
-fn main() {
-    let _: Router = Router::new().route("/", post(above));
+pub fn router() -> Router {
+    Router::new().route("/1/{id}", post(above))
 }

@@ -31,8 +31,8 @@ async fn debugged(#[allow(unused_variables)] id: Path<u32>, body: String) -> Str
 }
 
 #[expect(deprecated)]
-fn main() {
-    let _: Router = Router::new()
-        .route("/", post(below))
-        .route("/debugged", post(debugged));
+pub fn router() -> Router {
+    Router::new()
+        .route("/1/{id}", post(below))
+        .route("/2/{id}", post(debugged))
 }

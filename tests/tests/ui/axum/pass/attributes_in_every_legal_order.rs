@@ -3,7 +3,7 @@
 use axum::{Router, extract::Path, routing::post};
 use idem_axum::idempotent;
 
-#[utoipa::path(post, path = "/a/{id}")]
+#[utoipa::path(post, path = "/1/{id}")]
 #[idempotent]
 #[axum::debug_handler]
 #[tracing::instrument(skip_all, fields(id = %id))]
@@ -11,7 +11,7 @@ async fn a(Path(id): Path<u32>, body: String) -> String {
     format!("{id} {body}")
 }
 
-#[utoipa::path(post, path = "/b/{id}")]
+#[utoipa::path(post, path = "/2/{id}")]
 #[idempotent]
 #[tracing::instrument(skip(body), err)]
 #[axum::debug_handler]
@@ -19,7 +19,7 @@ async fn b(Path(id): Path<u32>, body: String) -> Result<String, String> {
     Ok(format!("{id} {body}"))
 }
 
-#[utoipa::path(post, path = "/c/{id}")]
+#[utoipa::path(post, path = "/3/{id}")]
 #[tracing::instrument(skip_all)]
 #[idempotent]
 #[axum::debug_handler]
@@ -28,7 +28,7 @@ async fn c(Path(id): Path<u32>, body: String) -> String {
 }
 
 #[tracing::instrument(skip_all)]
-#[utoipa::path(post, path = "/d/{id}")]
+#[utoipa::path(post, path = "/4/{id}")]
 #[idempotent]
 #[axum::debug_handler]
 async fn d(Path(id): Path<u32>, body: String) -> String {
@@ -39,12 +39,12 @@ async fn d(Path(id): Path<u32>, body: String) -> String {
 #[openapi(paths(a, b, c, d))]
 struct Api;
 
-fn main() {
-    let _: Router = Router::new()
-        .route("/a/{id}", post(a))
-        .route("/b/{id}", post(b))
-        .route("/c/{id}", post(c))
-        .route("/d/{id}", post(d));
+pub fn router() -> Router {
     let paths = <Api as utoipa::OpenApi>::openapi().paths.paths;
     assert_eq!(paths.len(), 4);
+    Router::new()
+        .route("/1/{id}", post(a))
+        .route("/2/{id}", post(b))
+        .route("/3/{id}", post(c))
+        .route("/4/{id}", post(d))
 }

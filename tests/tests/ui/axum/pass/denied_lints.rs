@@ -1,14 +1,11 @@
 //! Every lint that the expansion could meet.
 #![deny(
     warnings,
-    future_incompatible,
     keyword_idents,
     let_underscore,
     nonstandard_style,
     refining_impl_trait,
     rust_2018_idioms,
-    rust_2021_compatibility,
-    rust_2024_compatibility,
     unused,
     ambiguous_negative_literals,
     closure_returning_async_block,
@@ -82,15 +79,29 @@ mod payments {
 #[idem_axum::idempotent(key_format = "uuid")]
 pub async fn visible() {}
 
-fn main() {
-    let router = axum::Router::new()
-        .route(
-            "/{id}",
-            axum::routing::post(payments::create).delete(payments::remove),
-        )
-        .route(
-            "/",
-            axum::routing::post(payments::update::<String>).put(visible),
-        );
-    drop(router.with_state::<()>(String::new()));
+/// A module that can be seen from outside.
+pub mod refunds {
+    /// A handler in it, with all that a signature may have.
+    ///
+    /// # Errors
+    ///
+    /// For anything that is no list of numbers.
+    #[idem_axum::idempotent(ttl = super::payments::TTL)]
+    pub async fn create(
+        axum::extract::State(app): axum::extract::State<String>,
+        items: axum::Json<Vec<u32>>,
+    ) -> Result<axum::Json<Vec<u32>>, String> {
+        if app.is_empty() { Err(app) } else { Ok(items) }
+    }
+}
+
+/// Everything above.
+pub fn router() -> axum::Router {
+    axum::Router::new()
+        .route("/1/{id}", axum::routing::post(payments::create))
+        .route("/2", axum::routing::post(payments::update::<String>))
+        .route("/3", axum::routing::post(payments::remove))
+        .route("/4", axum::routing::post(visible))
+        .route("/5", axum::routing::post(refunds::create))
+        .with_state("state".to_owned())
 }

@@ -1,14 +1,15 @@
 use std::time::Duration;
 
+use axum::{Router, routing::post};
 use idem_axum::idempotent;
 
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 
 mod limits {
-    pub struct Limits;
+    pub(super) struct Limits;
 
     impl Limits {
-        pub const LEASE: super::Duration = super::Duration::from_secs(3);
+        pub(super) const LEASE: super::Duration = super::Duration::from_secs(3);
     }
 }
 
@@ -18,6 +19,8 @@ async fn create() {}
 #[idempotent(ttl = if cfg!(test) { TTL } else { TTL.saturating_mul(2) })]
 async fn update() {}
 
-fn main() {
-    let _ = (create, update);
+pub fn router() -> Router {
+    Router::new()
+        .route("/1", post(create))
+        .route("/2", post(update))
 }

@@ -1,3 +1,4 @@
+use axum::{Router, routing::post};
 use idem_axum::idempotent;
 
 #[idempotent(
@@ -20,6 +21,9 @@ async fn update() {}
 #[idempotent(scope = "endpoint", ttl = r"30s")]
 async fn delete() {}
 
-fn main() {
-    let _ = (create, update, delete);
+pub fn router() -> Router {
+    Router::new()
+        .route("/1", post(create))
+        .route("/2", post(update))
+        .route("/3", post(delete))
 }

@@ -1,5 +1,7 @@
 #![deny(warnings)]
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Extension, Path, Query};
 use axum::http::Method;
 use axum::{Json, Router, routing::post};
@@ -8,7 +10,7 @@ use idem_axum::idempotent;
 #[derive(serde::Deserialize)]
 struct Payment {
     amount: u32,
-    currency: String,
+    fee: u32,
 }
 
 #[idempotent]
@@ -16,16 +18,14 @@ async fn destructured(
     _: Method,
     _method: Method,
     Path((account, id)): Path<(u32, u32)>,
-    page @ Query(_): Query<(u32, u32)>,
+    page @ Query(_): Query<BTreeMap<String, u32>>,
     Extension(mut count): Extension<u32>,
     Json(Payment {
-        amount,
-        ref currency,
-        ..
+        amount, ref fee, ..
     }): Json<Payment>,
 ) -> String {
-    count += amount + account + id + page.0.0;
-    format!("{count} {currency}")
+    count += amount + account + id + page.values().sum::<u32>();
+    format!("{count} {fee}")
 }
 
 #[idempotent]
@@ -34,7 +34,9 @@ async fn mutable(mut body: String) -> String {
     body
 }
 
-fn main() {
-    let router: Router = Router::new().route("/{account}/{id}", post(destructured));
-    let _ = router.route("/", post(mutable));
+pub fn router() -> Router {
+    Router::new()
+        .route("/1/{account}/{id}", post(destructured))
+        .route("/2", post(mutable))
+        .layer(Extension(1_u32))
 }

@@ -39,14 +39,12 @@ async fn response() -> axum::response::Result<Response> {
     Err(StatusCode::CONFLICT)?
 }
 
-fn main() {
-    let router: Router = Router::new()
+pub fn router() -> Router {
+    Router::new()
         .route("/1", post(unit))
-        .route("/2", post(opaque));
-    let router = router
+        .route("/2", post(opaque))
         .route("/3", post(opaque_ok))
-        .route("/4", post(opaque_inside));
-    let _ = router
+        .route("/4", post(opaque_inside))
         .route("/5", post(by_reference))
-        .route("/6", post(response));
+        .route("/6", post(response))
 }

@@ -27,7 +27,8 @@ where
     Ok(format!("{} of {N}", items.len()))
 }
 
-fn main() {
-    let router = Router::new().route("/", post(create::<Memory, u32, 3>));
-    let _: Router = router.with_state(Memory);
+pub fn router() -> Router {
+    Router::new()
+        .route("/1", post(create::<Memory, u32, 3>))
+        .with_state(Memory)
 }

@@ -14,9 +14,7 @@ fn routes<T: Default>(_: T) -> Router {
         }
         post(create)
     };
-    Router::new()
-        .route("/", post(create))
-        .route("/inner", inner)
+    Router::new().route("/1", post(create)).route("/2", inner)
 }
 
 #[idempotent]
@@ -27,6 +25,6 @@ async fn countdown(body: String) -> String {
     }
 }
 
-fn main() {
-    let _ = routes(0).route("/countdown", post(countdown));
+pub fn router() -> Router {
+    routes(0).route("/3", post(countdown))
 }

@@ -22,9 +22,9 @@ async fn into_response(args: String) -> String {
     args
 }
 
-fn main() {
-    let router: Router = Router::new().route("/", post(captured));
-    let _ = router
-        .route("/run", post(run))
-        .route("/into_response", post(into_response));
+pub fn router() -> Router {
+    Router::new()
+        .route("/1", post(captured))
+        .route("/2", post(run))
+        .route("/3", post(into_response))
 }

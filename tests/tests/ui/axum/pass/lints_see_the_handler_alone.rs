@@ -1,6 +1,6 @@
 #![deny(warnings)]
 
-use axum::extract::Path;
+use axum::{Router, extract::Path, routing::post};
 use idem_axum::idempotent;
 
 #[idempotent(scope = "user")]
@@ -25,6 +25,9 @@ async fn notSnakeCase(Body: String) -> String {
     Body
 }
 
-fn main() {
-    let _ = (argument_not_used, not_mutated, notSnakeCase);
+pub fn router() -> Router {
+    Router::new()
+        .route("/1/{id}", post(argument_not_used))
+        .route("/2", post(not_mutated))
+        .route("/3", post(notSnakeCase))
 }

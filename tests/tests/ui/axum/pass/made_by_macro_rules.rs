@@ -1,4 +1,5 @@
 #![deny(warnings)]
+#![allow(edition_2024_expr_fragment_specifier)] // Either meaning will do.
 
 use axum::{Router, extract::Path, routing::post};
 use idem_axum::idempotent;
@@ -48,9 +49,10 @@ from_an_item!(
 );
 from_a_name!(named);
 
-fn main() {
-    let router: Router = Router::new()
-        .route("/1", post(create))
-        .route("/2", post(bare));
-    let _ = router.route("/3", post(item)).route("/4", post(named));
+pub fn router() -> Router {
+    Router::new()
+        .route("/1/{id}", post(create))
+        .route("/2", post(bare))
+        .route("/3", post(item))
+        .route("/4", post(named))
 }

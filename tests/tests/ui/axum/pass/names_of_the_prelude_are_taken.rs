@@ -42,6 +42,6 @@ async fn create(_: ::axum::http::Method) -> Result<&'static str> {
     ::core::result::Result::Ok("created")
 }
 
-fn main() {
-    let _: ::axum::Router = ::axum::Router::new().route("/", ::axum::routing::post(create));
+pub fn router() -> ::axum::Router {
+    ::axum::Router::new().route("/1", ::axum::routing::post(create))
 }

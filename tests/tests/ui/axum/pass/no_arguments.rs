@@ -8,8 +8,8 @@ async fn bare() {}
 #[idempotent()]
 async fn empty() {}
 
-fn main() {
-    let _: Router = Router::new()
-        .route("/bare", post(bare))
-        .route("/empty", post(empty));
+pub fn router() -> Router {
+    Router::new()
+        .route("/1", post(bare))
+        .route("/2", post(empty))
 }

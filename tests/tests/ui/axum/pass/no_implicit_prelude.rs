@@ -5,6 +5,6 @@ async fn create(body: ::std::string::String) -> ::std::string::String {
     body
 }
 
-fn main() {
-    let _: ::axum::Router = ::axum::Router::new().route("/", ::axum::routing::post(create));
+pub fn router() -> ::axum::Router {
+    ::axum::Router::new().route("/1", ::axum::routing::post(create))
 }

@@ -16,9 +16,10 @@ async fn body(_: Body) {}
 #[idempotent]
 async fn bytes(_: Bytes) {}
 
-fn main() {
-    let router: Router = Router::new()
+pub fn router() -> Router {
+    Router::new()
         .route("/1", post(parts))
-        .route("/2", post(request));
-    let _ = router.route("/3", post(body)).route("/4", post(bytes));
+        .route("/2", post(request))
+        .route("/3", post(body))
+        .route("/4", post(bytes))
 }

@@ -10,6 +10,6 @@ async fn create(
     _: M, _: M, _: M, _: M, _: M, _: M, _: M, _: String,
 ) {}
 
-fn main() {
-    let _: Router = Router::new().route("/", post(create));
+pub fn router() -> Router {
+    Router::new().route("/1", post(create))
 }

@@ -24,6 +24,21 @@ pub enum Protocol {
 impl Protocol {
     /// Each of them.
     pub const ALL: [Self; 2] = [Self::Http1, Self::Http2];
+
+    /// A client that speaks this one only.
+    ///
+    /// # Panics
+    /// If there is none to be had.
+    pub fn client(self) -> reqwest::Client {
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        let client = match self {
+            Self::Http1 => client.http1_only(),
+            Self::Http2 => client.http2_prior_knowledge(),
+        };
+        client.build().expect("a client")
+    }
 }
 
 /// A request to be sent.
@@ -96,12 +111,10 @@ impl Call {
         self
     }
 
-    /// Sends it over this protocol; over HTTP/2 on a connection of its own.
-    pub fn over(self, protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Http1 => self,
-            Protocol::Http2 => self.http2(),
-        }
+    /// Sends it over this protocol, on a connection of its own.
+    pub fn over(mut self, protocol: Protocol) -> Self {
+        self.client = protocol.client();
+        self
     }
 
     /// Tells the handler what to do.
@@ -118,20 +131,6 @@ impl Call {
     /// Sends this body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Some(body.into());
-        self
-    }
-
-    /// Sends it over HTTP/2, without asking first whether the server speaks it.
-    ///
-    /// # Panics
-    /// If there is no client to be had.
-    pub fn http2(mut self) -> Self {
-        self.client = reqwest::Client::builder()
-            .http2_prior_knowledge()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .expect("a client");
         self
     }
 

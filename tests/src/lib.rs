@@ -65,6 +65,8 @@ macro_rules! scenarios {
         $crate::scenarios!(@row actix_memory, Actix, Memory, Http1, $($name),*);
         $crate::scenarios!(@row actix_redis, Actix, Redis, Http1, $($name),*);
         $crate::scenarios!(@row actix_postgres, Actix, Postgres, Http1, $($name),*);
+        $crate::scenarios!(@row axum_memory_http2, Axum, Memory, Http2, $($name),*);
+        $crate::scenarios!(@row actix_memory_http2, Actix, Memory, Http2, $($name),*);
     };
     (@row $row:ident, $framework:ident, $store:ident, $protocol:ident, $($name:ident),*) => {
         mod $row {

@@ -341,21 +341,13 @@ impl World {
             }
         };
         let (addr, idem, server) = home.run(start).await;
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy();
-        let client = match row.protocol {
-            Protocol::Http1 => client.http1_only(),
-            Protocol::Http2 => client.http2_prior_knowledge(),
-        };
-        let client = client.build().expect("a client");
         Self {
             app,
             addr,
             store,
             name: format!("world-{}.", WORLDS.fetch_add(1, Ordering::Relaxed)),
             row,
-            client,
+            client: row.protocol.client(),
             idem,
             server,
             _home: home,
@@ -548,6 +540,14 @@ impl World {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("never came to be: {:?}", self.counts());
+    }
+
+    /// Waits until so many handlers go on without their clients, where the framework notices that:
+    /// actix-web lets a stream of HTTP/2 run to its end, whether or not its client has cancelled it.
+    pub async fn until_left(&self, handlers: u64) {
+        if self.row.framework == Framework::Axum || self.row.protocol == Protocol::Http1 {
+            self.until(|counts| counts.detached == handlers).await;
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use idem_tests::{Answer, Call, Connection, Script, Setup, Step, Time, Workers, World, scenarios};
+use idem_tests::{
+    Answer, Call, Connection, Protocol, Script, Setup, Step, Time, Workers, World, scenarios,
+};
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 scenarios![
@@ -82,7 +84,11 @@ async fn fifty_equal_requests_at_two_replicas_run_once(world: World) {
 /// B01-01, P-01
 async fn fifty_streams_of_one_http_2_connection_run_once(world: World) {
     let script = Script::new("pay").step(gated());
-    let call = world.post("/charge").key("k").script(&script).http2();
+    let call = world
+        .post("/charge")
+        .key("k")
+        .script(&script)
+        .over(Protocol::Http2);
     let mut answers = tokio::task::JoinSet::new();
     for _ in 0..STORM {
         answers.spawn(call.clone().send());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_tests::{Answer, Script, Setup, Step, World, scenarios};
+use idem_tests::{Answer, Protocol, Script, Setup, Step, World, scenarios};
 
 scenarios![
     another_body_under_the_key_is_refused,
@@ -224,7 +224,11 @@ async fn a_retry_over_another_version_of_http_is_a_replay(world: World) {
     let call = world.post("/charge?a=b").key("k").script(&script);
     let first = call.clone().send().await;
     assert_eq!(first.status, 201);
-    call.clone().http2().send().await.assert_replays(&first);
+    call.clone()
+        .over(Protocol::Http2)
+        .send()
+        .await
+        .assert_replays(&first);
     let relative = String::from_utf8(call.to_bytes()).expect("plain text");
     let target = format!("POST http://{}/", world.addr);
     let absolute = relative.replacen("POST /", &target, 1);

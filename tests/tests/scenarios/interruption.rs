@@ -4,7 +4,7 @@ use std::{env, time::Duration};
 
 use futures_util::{StreamExt, future::join_all, stream};
 use idem_tests::{
-    Call, Framework, Script, Setup, Step, StoreCall, World, logs, scenarios, script::Body,
+    Call, Framework, Protocol, Script, Setup, Step, StoreCall, World, logs, scenarios, script::Body,
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
@@ -118,12 +118,12 @@ async fn a_cancelled_stream_of_http_2_is_charged_once(world: World) {
         .post("/charge")
         .key("k")
         .script(&Script::new("pay").step(gated()));
-    let request = tokio::spawn(call.clone().http2().send());
+    let request = tokio::spawn(call.clone().over(Protocol::Http2).send());
     world.app.gate("begun").arrived(1).await;
     request.abort();
     if world.framework() == Framework::Axum {
         // The other framework lets it run to its end.
-        world.until(|counts| counts.detached == 1).await;
+        world.until_left(1).await;
     }
 
     world.app.gate("begun").open();

@@ -1,6 +1,6 @@
 //! How a key is read from its header: one line, one documented form, octet by octet.
 
-use idem_tests::{Answer, Call, Script, Setup, World, scenarios};
+use idem_tests::{Answer, Call, Protocol, Script, Setup, World, scenarios};
 
 scenarios![
     a_repeated_header_is_refused_even_if_its_lines_are_equal,
@@ -46,7 +46,7 @@ async fn a_repeated_header_is_refused_even_if_its_lines_are_equal(world: World) 
     ];
     for [one, two] in pairs {
         let over1 = pay(&world).key(one).add("idempotency-key", two);
-        let over2 = over1.clone().http2();
+        let over2 = over1.clone().over(Protocol::Http2);
         let lines = format!("Idempotency-Key: {one}\r\nidempotency-KEY: {two}\r\n");
         for answer in [
             over1.send().await,
@@ -65,7 +65,7 @@ async fn a_repeated_header_is_refused_even_if_its_lines_are_equal(world: World) 
 
 /// B09-01
 async fn a_repeated_header_leaves_no_claim_behind(world: World) {
-    for call in [pay(&world), pay(&world).http2()] {
+    for call in [pay(&world), pay(&world).over(Protocol::Http2)] {
         let repeated = call.clone().key("a").add("idempotency-key", "a");
         repeated.send().await.assert_refused(400, "key-invalid");
     }
@@ -73,7 +73,7 @@ async fn a_repeated_header_leaves_no_claim_behind(world: World) {
     assert_eq!((first.status, first.replayed()), (201, false));
     pay(&world)
         .key("a")
-        .http2()
+        .over(Protocol::Http2)
         .send()
         .await
         .assert_replays(&first);
@@ -91,7 +91,7 @@ async fn a_comma_never_joins_two_keys(world: World) {
         "\"a\", \"a\"",
         "\"a\",\"b\"",
     ] {
-        for call in [pay(&world), pay(&world).http2()] {
+        for call in [pay(&world), pay(&world).over(Protocol::Http2)] {
             call.key(value)
                 .send()
                 .await
@@ -108,7 +108,7 @@ async fn quoted_and_bare_are_the_same_key(world: World) {
     pay(&world).key("8e03").send().await.assert_replays(&first);
     pay(&world)
         .key("\"8e03\"")
-        .http2()
+        .over(Protocol::Http2)
         .send()
         .await
         .assert_replays(&first);

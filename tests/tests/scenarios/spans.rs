@@ -36,7 +36,7 @@ async fn a_handler_whose_client_left_keeps_the_span_of_its_request(world: World)
     let call = tokio::spawn(call.send());
     world.app.gate("g").arrived(1).await;
     call.abort();
-    world.until(|counts| counts.detached == 1).await;
+    world.until_left(1).await;
     world.app.gate("g").open();
     assert!(retry.send().await.replayed());
     assert_spans(&request);

@@ -213,7 +213,7 @@ async fn a_body_that_lost_its_client_is_read_to_its_end_and_kept(world: World) {
     let call = tokio::spawn(post.clone().send());
     world.app.gate("g").arrived(1).await;
     call.abort();
-    world.until(|counts| counts.detached == 1).await;
+    world.until_left(1).await;
     world.app.gate("g").open();
     let retry = post.send().await;
     assert_eq!((retry.status, retry.replayed()), (201, true));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use idem_tests::{
-    Answer, Call, Script, Setup, Step, StoreCall, World, scenarios,
+    Answer, Call, Protocol, Script, Setup, Step, StoreCall, World, scenarios,
     script::{Body, Crash},
 };
 use tokio::task::JoinHandle;
@@ -173,7 +173,9 @@ async fn a_waiter_that_leaves_makes_room(world: World) {
     let script = Script::new("pay").step(gated());
     let call = world.post("/charge").key("k").script(&script);
     let first = first(&world, &call).await;
-    let mut requests = waiters(&world, &call, 16).await;
+    // Over HTTP/2 not every framework notices that a client has cancelled its request.
+    let leaves = call.clone().over(Protocol::Http1);
+    let mut requests = waiters(&world, &leaves, 16).await;
     for _ in 0..3 {
         for request in requests.drain(..8) {
             request.abort();
@@ -181,7 +183,7 @@ async fn a_waiter_that_leaves_makes_room(world: World) {
         // The first one, and those that still wait.
         world.app.until_requests(1 + 8).await;
         assert_eq!(world.store.under_way(StoreCall::Wait), 8);
-        requests.extend(waiters(&world, &call, 8).await);
+        requests.extend(waiters(&world, &leaves, 8).await);
         call.clone().send().await.assert_refused(409, "in-progress");
     }
 

@@ -15,7 +15,7 @@ use idem_core::{
     PostgresStore, PostgresStoreOptions, RedisStore, RedisStoreOptions, Store as Contract,
 };
 use idem_services::{Postgres, Redis, Server};
-use idem_tests::{Framework, Row, Setup, StoreKind, World};
+use idem_tests::{Framework, Protocol, Row, Setup, StoreKind, World};
 
 /// Runs each named test, an `async fn(StoreKind)`, on Redis and on Postgres.
 macro_rules! on_both {

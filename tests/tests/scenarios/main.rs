@@ -14,6 +14,7 @@ mod layers;
 mod limits;
 mod lookup;
 mod methods;
+mod on_actix;
 mod panics;
 mod privacy;
 mod refusals;

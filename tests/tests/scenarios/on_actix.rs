@@ -529,14 +529,14 @@ async fn a_shutdown_waits_for_handlers_whose_clients_are_gone() {
     .await;
     let mut tries = 0;
     loop {
-        let late = beside.post("/pay").key(format!("late {tries}"));
+        let late = beside.post("/pay").key(format!("late-{tries}"));
         let answer = late.body("late").send().await;
         if answer.status == 503 {
             answer.assert_refused(503, "shutting-down");
             break;
         }
         tries += 1;
-        assert!(tries < 1_000, "the engine is closed");
+        assert!(tries < 1_000, "the engine is never closed: {answer:?}");
     }
     assert!(!down.is_finished());
     served.app.gate("begun").open();

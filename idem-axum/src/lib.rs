@@ -140,6 +140,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;
+mod body;
 mod install;
 mod request;
 mod response;

@@ -4,24 +4,20 @@
 //! A request that fails authentication is refused before a byte of its body is read, and one that
 //! fails validation makes no claim. Without a key the body is never touched.
 
-use std::{convert::Infallible, error::Error, fmt, marker::PhantomData, mem};
+use std::{error::Error, fmt, marker::PhantomData};
 
 use axum::{
-    RequestExt,
-    body::{Body, HttpBody},
+    body::Body,
     extract::{FromRequest, FromRequestParts, MatchedPath, OriginalUri, Request},
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
-use futures_util::stream;
-use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE, request::Parts};
-use http_body_util::{BodyExt, Collected, Full, LengthLimitError, Limited};
+use http::{HeaderValue, header::CONTENT_TYPE, request::Parts};
 use idem_core::{
     DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Rejection, RequestHead, Selection,
     engine::{Admission, Admitted, Keyed},
 };
 
-use crate::{Attempt, attempt, install::Idempotency, response, runtime::Route};
+use crate::{Attempt, attempt, body, install::Idempotency, response, runtime::Route};
 
 /// What an `#[idempotent]` handler takes: its own arguments, and what is needed to claim.
 pub struct Captured<A, R> {
@@ -99,8 +95,11 @@ async fn protect<R: Route>(
             return Err(idem.reject(admitted.operation(), unresolved.rejection, cause, &parts));
         }
     };
-    let limit = idem.0.engine.max_request_body(framework_limit(&mut parts));
-    let collected = match read(body, limit).await {
+    let limit = idem
+        .0
+        .engine
+        .max_request_body(body::framework_limit(&mut parts));
+    let collected = match body::read(body, limit).await {
         Ok(collected) => collected,
         Err(rejection) => return Err(idem.reject(admitted.operation(), rejection, None, &parts)),
     };
@@ -121,7 +120,7 @@ async fn protect<R: Route>(
     };
     Ok((
         Box::new(protection),
-        Request::from_parts(parts, again(bytes, trailers)),
+        Request::from_parts(parts, body::again(bytes, trailers)),
     ))
 }
 
@@ -136,51 +135,6 @@ fn fingerprint(parts: &Parts, body: &[u8]) -> Fingerprint {
         Some(value) => Fingerprint::of(&head.with_content_type(value.as_bytes()), body),
         None => Fingerprint::of(&head, body),
     }
-}
-
-/// Reads a body of at most `limit` bytes.
-async fn read(body: Body, limit: u64) -> Result<Collected<Bytes>, Rejection> {
-    let length = body.size_hint();
-    // A layer outside may have put a lower limit on it: then that is the one to name.
-    let named = length.upper().map_or(limit, |outer| outer.min(limit));
-    let too_large = Rejection::RequestTooLarge { limit: Some(named) };
-    if length.lower() > limit {
-        return Err(too_large);
-    }
-    // A limit beyond what memory can address is none.
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected),
-        Err(error) if is_too_large(&*error) => Err(too_large),
-        Err(error) => {
-            tracing::debug!(%error, "request body broke off");
-            Err(Rejection::BodyIncomplete)
-        }
-    }
-}
-
-/// The body that was read, for the last extractor.
-fn again(bytes: Bytes, trailers: Option<HeaderMap>) -> Body {
-    match trailers {
-        None => Body::from(bytes),
-        Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),
-    }
-}
-
-/// Whether a limit cut the body off: ours, or one of a layer outside.
-fn is_too_large(error: &(dyn Error + 'static)) -> bool {
-    error.is::<LengthLimitError>() || error.source().is_some_and(is_too_large)
-}
-
-/// The limit that axum puts on the bodies of this route. It shows only in what it does to a body,
-/// so we give it one of unknown length and read the upper bound.
-fn framework_limit(parts: &mut Parts) -> Option<u64> {
-    let unknown = stream::empty::<Result<Bytes, Infallible>>();
-    let mut probe = Request::new(Body::from_stream(unknown));
-    mem::swap(probe.extensions_mut(), &mut parts.extensions);
-    let (probed, body) = probe.with_limited_body().into_parts();
-    parts.extensions = probed.extensions;
-    body.size_hint().upper()
 }
 
 /// One implementation for each number of arguments: the first ones read the parts of the request,

@@ -7,11 +7,11 @@ use actix_web::{
     dev::ServerHandle,
     http::{
         StatusCode,
-        header::{CACHE_CONTROL, RETRY_AFTER},
+        header::{CACHE_CONTROL, HeaderName, RETRY_AFTER},
     },
 };
 use idem_core::{
-    Adapter, Caller, Counts, Drained, Engine, IdempotencyKey, Principal, Rejection, Store,
+    Adapter, Caller, Counts, Drained, Engine, IdempotencyKey, Policy, Principal, Rejection, Store,
     StoreError,
     adapter::{Callers, Render, Renderer},
     store::{Fence, Resolve, Resolved, Summary},
@@ -64,6 +64,8 @@ pub(crate) struct Installed {
     pub(crate) engine: Engine,
     pub(crate) callers: Callers<Idempotency>,
     pub(crate) renderer: Option<Renderer<Idempotency>>,
+    /// That carries the key, unless a handler names another one.
+    pub(crate) header: Option<HeaderName>,
 }
 
 impl Idempotency {
@@ -236,10 +238,14 @@ impl Adapter for Idempotency {
     }
 
     fn install(engine: Engine, callers: Callers<Self>, renderer: Option<Renderer<Self>>) -> Self {
+        const ANY: &Policy = &Policy::new("");
+        // The builder has checked it.
+        let header = HeaderName::try_from(engine.header(ANY)).ok();
         Self(Arc::new(Installed {
             engine,
             callers,
             renderer,
+            header,
         }))
     }
 }

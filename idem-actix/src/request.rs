@@ -73,11 +73,11 @@ fn installed<R: Route>(request: &HttpRequest) -> Result<Idempotency, Error> {
 /// Looks for the key.
 fn admit<R: Route>(idem: &Idempotency, request: &HttpRequest) -> Admission {
     let engine = &idem.0.engine;
-    let name = engine.header(R::POLICY);
-    let lines = HeaderName::try_from(name)
-        .map(|name| request.headers().get_all(name))
-        .into_iter()
-        .flatten();
+    // The macro has checked a name of the handler's own.
+    let own = R::POLICY.own_header().map(HeaderName::from_static);
+    let name = own.as_ref().or(idem.0.header.as_ref());
+    let lines = name.map(|name| request.headers().get_all(name));
+    let lines = lines.into_iter().flatten();
     engine.admit(
         R::POLICY,
         request.method().as_str(),

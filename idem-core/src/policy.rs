@@ -119,6 +119,11 @@ impl Policy {
         }
     }
 
+    /// The header that carries the key, where it is not the engine's; in lower case.
+    pub const fn own_header(&self) -> Option<&'static str> {
+        self.header
+    }
+
     /// Reads the key from another header. `name` is in lower case.
     #[must_use]
     pub const fn header(self, name: &'static str) -> Self {

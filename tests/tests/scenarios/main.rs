@@ -7,6 +7,7 @@ mod body;
 mod concurrency;
 mod expiry;
 mod fingerprint;
+mod forms;
 mod framing;
 mod interruption;
 mod keys;

@@ -23,14 +23,16 @@ async fn destructured(
     ids: Path<(u32, u32)>,
     all @ Query(_): Query<BTreeMap<String, u32>>,
     Query(Page {
-        number, ref size, ..
+        mut number,
+        ref size,
+        ..
     }): Query<Page>,
-    (mut count, ()): (String, ()),
+    (method, ()): (Method, ()),
     Json(Payment(amount, ref fee)): Json<Payment>,
 ) -> String {
-    count += "!";
+    number.get_or_insert(1);
     let sum = amount + ids.0 + ids.1 + all.values().sum::<u32>();
-    format!("{count} {sum} {fee} {number:?} {size:?}")
+    format!("{method} {sum} {fee} {number:?} {size:?}")
 }
 
 #[idempotent]

@@ -193,6 +193,6 @@ pub mod __private {
 
     pub use crate::{
         request::Captured,
-        runtime::{Response, Route, into_response},
+        runtime::{Response, Route, extractor, into_response},
     };
 }

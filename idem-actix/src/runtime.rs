@@ -2,7 +2,7 @@
 
 use std::{future::Future, panic::resume_unwind};
 
-use actix_web::{HttpRequest, Responder, rt};
+use actix_web::{FromRequest, HttpRequest, Responder, rt};
 use futures_util::future::LocalBoxFuture;
 use idem_core::{
     Policy, Selection,
@@ -23,8 +23,11 @@ pub trait Route: 'static {
     const POLICY: &'static Policy;
 }
 
+/// Says that a type can be an argument of a handler.
+pub const fn extractor<T: FromRequest>() {}
+
 /// Makes a response of what a handler returned.
-pub fn into_response<R: Responder<Body: 'static>>(answer: R, request: &HttpRequest) -> Response {
+pub fn into_response<R: Responder>(answer: R, request: &HttpRequest) -> Response {
     answer.respond_to(request).map_into_boxed_body()
 }
 

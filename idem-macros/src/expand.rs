@@ -40,6 +40,21 @@ impl Framework {
         }
     }
 
+    /// What reports an argument that is no extractor at its type, where the framework itself would
+    /// report it only where the handler is routed.
+    ///
+    /// What a generic handler needs is known only there.
+    fn extractors(self, private: &TokenStream, handler: &Handler) -> Option<TokenStream> {
+        match self {
+            Self::Axum => None,
+            Self::Actix => {
+                let types: Vec<_> = handler.arguments().map(|argument| &argument.ty).collect();
+                let can_tell = handler.sig.generics.params.is_empty() && !types.is_empty();
+                can_tell.then(|| quote!(const _: () = { #(#private::extractor::<#types>();)* };))
+            }
+        }
+    }
+
     /// The request, where an answer is made for one.
     fn request(self) -> Option<Ident> {
         match self {
@@ -190,6 +205,7 @@ fn function(
     let where_clause = &generics.where_clause;
     let turbofish = turbofish(generics);
     let types = handler.arguments().map(|argument| &argument.ty);
+    let extractors = framework.extractors(private, handler);
     let arguments: Vec<_> = (0..handler.arguments().count())
         .map(|index| local(&format!("arg{index}")))
         .collect();
@@ -205,9 +221,10 @@ fn function(
     let run = located_at(quote!(#captured.run), name.span());
     // A return type that is no response is reported at the argument of `into_response`.
     let returned = match output {
-        ReturnType::Default => quote!(#answer),
-        ReturnType::Type(_, output) => located_at(quote!(#answer), output.span()),
+        ReturnType::Default => name.span(),
+        ReturnType::Type(_, output) => output.span(),
     };
+    let returned = located_at(quote!(#answer), returned);
 
     // With the span of the user's braces, the compiler takes the function for the user's own:
     // `dead_code` and its `#[expect]` depend on it.
@@ -216,6 +233,7 @@ fn function(
         quote! {
             #(#inside)*
             #sig #body
+            #extractors
             #run(
                 |_| #private::Selection::new(),
                 |(#(#arguments,)*) #(, #parameter)*| async move {
@@ -289,7 +307,11 @@ mod tests {
 
     /// The expansion as rustfmt would have it.
     fn expanded(args: TokenStream, item: &TokenStream) -> String {
-        let tokens = idempotent(Framework::Axum, args, item);
+        expanded_on(Framework::Axum, args, item)
+    }
+
+    fn expanded_on(framework: Framework, args: TokenStream, item: &TokenStream) -> String {
+        let tokens = idempotent(framework, args, item);
         let file = syn::parse2(tokens).expect("the expansion is a list of items");
         prettyplease::unparse(&file)
     }
@@ -353,6 +375,90 @@ pub async fn create_payment(
 }
 "#;
         assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_handler_on_actix_keeps_its_route_outside_and_answers_its_request() {
+        let written = expanded_on(
+            Framework::Actix,
+            quote!(scope = "endpoint"),
+            &quote! {
+                #[instrument(skip_all)]
+                #[post("/payments", wrap = "Login")]
+                /// Creates a payment.
+                async fn create_payment(app: Data<App>, new: Json<NewPayment>) -> impl Responder {
+                    app.pay(new).await
+                }
+            },
+        );
+        let expected = r#"#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    missing_debug_implementations,
+    missing_copy_implementations,
+    clippy::exhaustive_structs,
+)]
+struct __idem_create_payment;
+impl ::idem_actix::__private::Route for __idem_create_payment {
+    const POLICY: &'static ::idem_actix::__private::Policy = &::idem_actix::__private::Policy::new(
+            ::core::concat!(::core::module_path!(), "::create_payment"),
+        )
+        .scope(::idem_actix::__private::Scope::Endpoint);
+}
+#[post("/payments", wrap = "Login")]
+/// Creates a payment.
+#[allow(clippy::future_not_send)]
+async fn create_payment(
+    idem_captured: ::idem_actix::__private::Captured<
+        (Data<App>, Json<NewPayment>),
+        __idem_create_payment,
+    >,
+) -> ::idem_actix::__private::Response {
+    #[instrument(skip_all)]
+    async fn create_payment(app: Data<App>, new: Json<NewPayment>) -> impl Responder {
+        app.pay(new).await
+    }
+    const _: () = {
+        ::idem_actix::__private::extractor::<Data<App>>();
+        ::idem_actix::__private::extractor::<Json<NewPayment>>();
+    };
+    idem_captured
+        .run(
+            |_| ::idem_actix::__private::Selection::new(),
+            |(idem_arg0, idem_arg1), idem_request| async move {
+                let idem_handler = create_payment;
+                let idem_answer = idem_handler(idem_arg0, idem_arg1).await;
+                ::idem_actix::__private::into_response(idem_answer, &idem_request)
+            },
+        )
+        .await
+}
+"#;
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn arguments_are_checked_where_it_can_be_told_what_they_are() {
+        let checks = |framework, item: TokenStream| {
+            expanded_on(framework, quote!(), &item)
+                .matches("extractor::<")
+                .count()
+        };
+        let two = quote!(
+            async fn create(a: A, b: B) {}
+        );
+        assert_eq!(checks(Framework::Actix, two.clone()), 2);
+        assert_eq!(checks(Framework::Axum, two), 0);
+        for item in [
+            quote!(
+                async fn create() {}
+            ),
+            quote!(
+                async fn create<T>(a: Json<T>) {}
+            ),
+        ] {
+            assert_eq!(checks(Framework::Actix, item), 0);
+        }
     }
 
     #[test]
@@ -552,12 +658,14 @@ pub async fn create_payment(
                 ),
             ),
         ] {
-            let tokens = idempotent(Framework::Axum, args, &item).to_string();
-            assert!(tokens.contains("compile_error"));
-            assert!(
-                tokens.ends_with(&item.to_string()),
-                "{item}\nis not at the end of\n{tokens}"
-            );
+            for framework in [Framework::Axum, Framework::Actix] {
+                let tokens = idempotent(framework, args.clone(), &item).to_string();
+                assert!(tokens.contains("compile_error"));
+                assert!(
+                    tokens.ends_with(&item.to_string()),
+                    "{item}\nis not at the end of\n{tokens}"
+                );
+            }
         }
     }
 
@@ -573,12 +681,14 @@ pub async fn create_payment(
             let item = format!("async fn create(a: String) {body}");
             let item: TokenStream = item.parse().expect("braces are balanced");
             for (args, errors) in [(quote!(scope = "user"), 0), (quote!(scop = "user"), 1)] {
-                let tokens = idempotent(Framework::Axum, args, &item).to_string();
-                assert_eq!(tokens.matches("compile_error").count(), errors);
-                assert!(
-                    tokens.contains(&item.to_string()),
-                    "{item}\nis not in\n{tokens}"
-                );
+                for framework in [Framework::Axum, Framework::Actix] {
+                    let tokens = idempotent(framework, args.clone(), &item).to_string();
+                    assert_eq!(tokens.matches("compile_error").count(), errors);
+                    assert!(
+                        tokens.contains(&item.to_string()),
+                        "{item}\nis not in\n{tokens}"
+                    );
+                }
             }
         }
     }

@@ -27,8 +27,15 @@ where
     Ok(format!("{} of {N}", items.len()))
 }
 
+/// What it needs is known where it is routed.
+#[idempotent]
+async fn update<T: 'static>(_: Json<T>) -> &'static str {
+    "updated"
+}
+
 pub fn configure(config: &mut ServiceConfig) {
     config
         .app_data(Data::new(Memory))
-        .route("/1", post().to(create::<Memory, u32, 3>));
+        .route("/1", post().to(create::<Memory, u32, 3>))
+        .route("/2", post().to(update::<Vec<u32>>));
 }

@@ -1,0 +1,6 @@
+use idem_actix::idempotent;
+
+#[idempotent]
+async fn create() {}
+
+fn main() {}

@@ -82,6 +82,24 @@ pub async fn visible() -> &'static str {
     "seen"
 }
 
+/// A service that can be seen from outside.
+#[actix_web::post("/6")]
+#[idem_actix::idempotent]
+#[allow(unreachable_pub)] // The framework puts it into a function, with us or without.
+pub async fn service(items: actix_web::web::Json<Vec<u32>>) -> actix_web::web::Json<Vec<u32>> {
+    items
+}
+
+#[idem_actix::idempotent(scope = "endpoint")]
+/// A service whose attributes all stand below.
+///
+/// Its documentation too.
+#[actix_web::post("/7")]
+#[allow(unreachable_pub)]
+pub async fn service_below(_: actix_web::HttpRequest, body: String) -> String {
+    body
+}
+
 /// A module that can be seen from outside.
 pub mod refunds {
     /// A handler in it, with all that a signature may have.
@@ -110,5 +128,7 @@ pub fn configure(config: &mut actix_web::web::ServiceConfig) {
         .route("/2", actix_web::web::post().to(payments::update::<String>))
         .route("/3", actix_web::web::post().to(payments::remove))
         .route("/4", actix_web::web::post().to(visible))
-        .route("/5", actix_web::web::post().to(refunds::create));
+        .route("/5", actix_web::web::post().to(refunds::create))
+        .service(service)
+        .service(service_below);
 }

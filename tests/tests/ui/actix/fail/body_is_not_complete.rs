@@ -1,0 +1,10 @@
+use actix_web::post;
+use idem_actix::idempotent;
+
+#[post("/")]
+#[idempotent]
+async fn create(body: String) -> String {
+    body.
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use idem_actix::idempotent;
+
+struct Service;
+
+impl Service {
+    #[idempotent]
+    async fn create(&self) {}
+}
+
+fn main() {}

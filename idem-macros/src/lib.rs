@@ -77,6 +77,18 @@ use crate::expand::Framework;
 /// `#[tracing::instrument]`. Documentation, lint levels, `#[deprecated]` and `#[must_use]` can
 /// stand on either side.
 ///
+/// Each order works or is an error; none takes the protection away. `#[instrument]` may stand
+/// anywhere. The first line that fits the others says how an order ends:
+///
+/// | from the top | |
+/// |---|---|
+/// | `utoipa::path` … `idempotent` … `debug_handler` | works |
+/// | `idempotent` … `utoipa::path` | `` error: this attribute must see the handler's own arguments; move it above `#[idempotent]` `` |
+/// | `debug_handler` … `idempotent` | `` error[E0061]: this function takes 1 argument but 2 arguments were supplied `` |
+///
+/// The last one is the compiler's, at the handler's name, and counts the handler's arguments: it
+/// means that `#[debug_handler]` belongs below.
+///
 /// ```ignore
 /// #[utoipa::path(post, path = "/payments")]
 /// #[idempotent(scope = "user")]
@@ -129,6 +141,17 @@ pub fn idempotent_axum(args: TokenStream, item: TokenStream) -> TokenStream {
 /// below, where they apply to the handler itself and run only when it runs:
 /// `#[tracing::instrument]`. Documentation, lint levels, `#[deprecated]` and `#[must_use]` can stand
 /// on either side.
+///
+/// Each order works or is an error; none takes the protection away. The route attributes and
+/// `#[instrument]` may stand anywhere:
+///
+/// | from the top | |
+/// |---|---|
+/// | `utoipa::path` … `idempotent` | works |
+/// | `idempotent` … `utoipa::path` | `` error: this attribute must see the handler's own arguments; move it above `#[idempotent]` `` |
+///
+/// `#[utoipa::path]` stands above the route attribute too, as without us: a `paths(…)` of utoipa
+/// finds it only there.
 ///
 /// ```ignore
 /// #[utoipa::path(responses((status = 201)))]

@@ -16,7 +16,16 @@ async fn above(id: axum::extract::Path<u32>, body: String) {}
 #[idempotent]
 async fn above(missing: Missing) {}
 
+// With one argument only, as the function that it sees has.
+#[axum::debug_handler]
+#[idempotent]
+async fn debugged(body: String) -> String {
+    body
+}
+
 #[expect(deprecated)]
 pub fn router() -> Router {
-    Router::new().route("/1/{id}", post(above))
+    Router::new()
+        .route("/1/{id}", post(above))
+        .route("/2", post(debugged))
 }

@@ -6,45 +6,45 @@ use idem_axum::idempotent;
 #[utoipa::path(post, path = "/1/{id}")]
 #[idempotent]
 #[axum::debug_handler]
-#[tracing::instrument(skip_all, fields(id = %id))]
-async fn a(Path(id): Path<u32>, body: String) -> String {
-    format!("{id} {body}")
+#[tracing::instrument(skip_all, err)]
+async fn uidt(Path(id): Path<u32>, body: String) -> Result<String, String> {
+    Ok(format!("{id} {body}"))
 }
 
 #[utoipa::path(post, path = "/2/{id}")]
 #[idempotent]
-#[tracing::instrument(skip(body), err)]
+#[tracing::instrument(skip_all, err)]
 #[axum::debug_handler]
-async fn b(Path(id): Path<u32>, body: String) -> Result<String, String> {
+async fn uitd(Path(id): Path<u32>, body: String) -> Result<String, String> {
     Ok(format!("{id} {body}"))
 }
 
 #[utoipa::path(post, path = "/3/{id}")]
-#[tracing::instrument(skip_all)]
+#[tracing::instrument(skip_all, err)]
 #[idempotent]
 #[axum::debug_handler]
-async fn c(Path(id): Path<u32>, body: String) -> String {
-    format!("{id} {body}")
+async fn utid(Path(id): Path<u32>, body: String) -> Result<String, String> {
+    Ok(format!("{id} {body}"))
 }
 
-#[tracing::instrument(skip_all)]
+#[tracing::instrument(skip_all, err)]
 #[utoipa::path(post, path = "/4/{id}")]
 #[idempotent]
 #[axum::debug_handler]
-async fn d(Path(id): Path<u32>, body: String) -> String {
-    format!("{id} {body}")
+async fn tuid(Path(id): Path<u32>, body: String) -> Result<String, String> {
+    Ok(format!("{id} {body}"))
 }
 
 #[derive(utoipa::OpenApi)]
-#[openapi(paths(a, b, c, d))]
+#[openapi(paths(uidt, uitd, utid, tuid))]
 struct Api;
 
 pub fn router() -> Router {
     let paths = <Api as utoipa::OpenApi>::openapi().paths.paths;
     assert_eq!(paths.len(), 4);
     Router::new()
-        .route("/1/{id}", post(a))
-        .route("/2/{id}", post(b))
-        .route("/3/{id}", post(c))
-        .route("/4/{id}", post(d))
+        .route("/1/{id}", post(uidt))
+        .route("/2/{id}", post(uitd))
+        .route("/3/{id}", post(utid))
+        .route("/4/{id}", post(tuid))
 }

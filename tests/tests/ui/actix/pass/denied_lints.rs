@@ -82,22 +82,30 @@ pub async fn visible() -> &'static str {
     "seen"
 }
 
-/// A service that can be seen from outside.
-#[actix_web::post("/6")]
-#[idem_actix::idempotent]
-#[allow(unreachable_pub)] // The framework puts it into a function, with us or without.
-pub async fn service(items: actix_web::web::Json<Vec<u32>>) -> actix_web::web::Json<Vec<u32>> {
-    items
-}
+/// Services that can be seen from outside.
+pub mod services {
+    // The framework's own, with us or without.
+    #![allow(unreachable_pub, clippy::exhaustive_structs)]
 
-#[idem_actix::idempotent(scope = "endpoint")]
-/// A service whose attributes all stand below.
-///
-/// Its documentation too.
-#[actix_web::post("/7")]
-#[allow(unreachable_pub)]
-pub async fn service_below(_: actix_web::HttpRequest, body: String) -> String {
-    body
+    use actix_web::post;
+    use actix_web::web::{Json, Payload};
+    use idem_actix::idempotent;
+
+    /// A service.
+    #[post("/6")]
+    #[idempotent]
+    pub async fn create(items: Json<Vec<u32>>) -> Json<Vec<u32>> {
+        items
+    }
+
+    #[idempotent(scope = "endpoint")]
+    /// A service whose attributes all stand below.
+    ///
+    /// Its documentation too.
+    #[post("/7")]
+    pub async fn update(_: Payload) -> &'static str {
+        "updated"
+    }
 }
 
 /// A module that can be seen from outside.
@@ -129,6 +137,6 @@ pub fn configure(config: &mut actix_web::web::ServiceConfig) {
         .route("/3", actix_web::web::post().to(payments::remove))
         .route("/4", actix_web::web::post().to(visible))
         .route("/5", actix_web::web::post().to(refunds::create))
-        .service(service)
-        .service(service_below);
+        .service(services::create)
+        .service(services::update);
 }

@@ -136,7 +136,8 @@
 //! Route attributes such as `#[post]` stand above or below `#[idempotent]`; `#[instrument]` stands below,
 //! where it sees the handler's own arguments; `#[utoipa::path]` stands above both. A handler cannot be
 //! called directly any more, for instance by a unit test: its one argument is what the attribute makes of
-//! the request. Test the function that it calls.
+//! the request. Test the function that it calls. Of [each order](macro@idempotent#other-attributes) the
+//! attribute says how it ends.
 //!
 //! # Features
 //!

@@ -124,7 +124,7 @@
 //! `#[debug_handler]` and `#[instrument]` stand below `#[idempotent]`, where they see the handler's own
 //! arguments; `#[utoipa::path]` stands above. A handler cannot be called directly any more, for instance
 //! by a unit test: its one argument is what the attribute makes of the request. Test the function
-//! that it calls.
+//! that it calls. Of [each order](macro@idempotent#other-attributes) the attribute says how it ends.
 //!
 //! # Features
 //!

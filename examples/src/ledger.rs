@@ -48,15 +48,33 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// Makes a payment, now.
-    pub fn make(new: NewPayment) -> Self {
-        Self {
-            id: Uuid::new_v4(),
-            created: Timestamp::now(),
-            amount: new.amount,
-            currency: new.currency,
+    /// Charges the card, now.
+    ///
+    /// # Errors
+    /// [`Declined`], which is an answer like any other.
+    ///
+    /// # Panics
+    /// With a card that makes it so.
+    pub fn charge(new: NewPayment) -> Result<Self, Declined> {
+        match new.card {
+            Card::Ok => Ok(Self {
+                id: Uuid::new_v4(),
+                created: Timestamp::now(),
+                amount: new.amount,
+                currency: new.currency,
+            }),
+            Card::Declined => Err(Declined {
+                error: "card declined",
+            }),
+            Card::Crash => panic!("the card reader is on fire"),
         }
     }
+}
+
+/// The card was not charged; the body of the answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct Declined {
+    error: &'static str,
 }
 
 /// Every payment with who made it: in memory, or in a file that outlives the process and that

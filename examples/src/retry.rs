@@ -11,7 +11,7 @@
 
 use std::{fmt, time::Duration};
 
-use axum::http::{HeaderMap, StatusCode, header::RETRY_AFTER};
+use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 use serde::Deserialize;
 

@@ -1,10 +1,13 @@
 //! Settings from the environment.
 
-use std::{env, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    env, error::Error, fmt, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration,
+};
 
-use axum::http::{HeaderValue, Uri};
+use http::{HeaderValue, Uri};
+use idem_core::Store;
 
-use crate::store::StoreAddress;
+use crate::{ledger::Ledger, process::with_causes, store::StoreAddress};
 
 /// What the environment says about a service.
 #[derive(Debug, Clone)]
@@ -38,6 +41,26 @@ impl Settings {
             store: read("STORE", StoreAddress::KINDS)?.unwrap_or_default(),
             ttl: duration("TTL")?.unwrap_or(Duration::from_hours(24)),
         })
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// It cannot be reached, or will not do.
+    pub async fn open_store(&self) -> Result<Arc<dyn Store>, Box<dyn Error>> {
+        let store = self.store.open().await;
+        Ok(store.map_err(|error| format!("`STORE`: {}", with_causes(&error)))?)
+    }
+
+    /// Opens the ledger.
+    ///
+    /// # Errors
+    /// That of the file.
+    pub fn open_ledger(&self) -> Result<Ledger, Box<dyn Error>> {
+        let Some(path) = self.ledger.clone() else {
+            return Ok(Ledger::in_memory());
+        };
+        Ok(Ledger::in_file(path).map_err(|error| format!("`LEDGER`: {error}"))?)
     }
 }
 
@@ -148,4 +171,4 @@ impl fmt::Debug for BadSetting {
     }
 }
 
-impl std::error::Error for BadSetting {}
+impl Error for BadSetting {}

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use idem_axum::{
+use idem_core::{
     ConnectError, MemoryStore, PostgresStore, PostgresStoreOptions, RedisStore, Store,
 };
 
@@ -13,7 +13,7 @@ pub enum StoreAddress {
     #[default]
     Memory,
     /// In Redis: `redis://127.0.0.1/`; `rediss://…` if the program is built with
-    /// `--features idem-axum/redis-tls`.
+    /// `--features idem-core/redis-tls`.
     Redis(String),
     /// In Postgres: `postgres://app@127.0.0.1/app`.
     Postgres(String),

@@ -1,10 +1,16 @@
 //! Transfers of a gateway with an envelope of its own around every answer, refusals included.
+//!
+//! Its clients sign each attempt with a fresh `X-Nonce` and `X-Timestamp`. These are no part of
+//! what a key stands for, so a retry is a retry.
 
-use idem_axum::Rejection;
+use idem_core::Rejection;
 use jiff::Timestamp;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+/// The longest key that the gateway publishes, in bytes.
+pub const MAX_KEY_LEN: usize = 128;
 
 /// The body of a request for a transfer. The amount is a decimal in a string, never a float.
 #[derive(Debug, Deserialize)]
@@ -24,6 +30,17 @@ pub struct Transfer {
     pub amount: Decimal,
     /// ISO 4217 code of the currency.
     pub currency: String,
+}
+
+impl Transfer {
+    /// Makes a transfer.
+    pub fn make(new: NewTransfer) -> Self {
+        Self {
+            id: Uuid::new_v4(),
+            amount: new.amount,
+            currency: new.currency,
+        }
+    }
 }
 
 /// The envelope around every answer.

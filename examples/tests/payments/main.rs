@@ -1,5 +1,7 @@
 //! The programs as processes: what the README shows, what each route of the payment services does,
 //! how they stop, what a client makes of it, and what several of them do over one store.
+//!
+//! A test of a service is written once, over [`Framework`]; [`frameworks!`] and [`rows!`] run it on each.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -19,12 +21,68 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use reqwest::{Error, Response};
+use reqwest::{Client, Error, RequestBuilder, Response};
+
+/// Runs each named test, an `async fn(Framework)`, on every framework; after `blocking:` a
+/// `fn(Framework)`.
+macro_rules! frameworks {
+    ($($name:ident),* $(,)? $(; blocking: $($blocking:ident),* $(,)?)?) => {
+        frameworks!(@framework axum, Axum, [$($name)*], [$($($blocking)*)?]);
+        frameworks!(@framework actix, Actix, [$($name)*], [$($($blocking)*)?]);
+    };
+    (@framework $module:ident, $framework:ident, [$($name:ident)*], [$($blocking:ident)*]) => {
+        mod $module {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::$name($crate::Framework::$framework).await;
+                }
+            )*
+            $(
+                #[test]
+                fn $blocking() {
+                    super::$blocking($crate::Framework::$framework);
+                }
+            )*
+        }
+    };
+}
+use frameworks;
+
+/// Which of the payment services a test runs.
+#[derive(Debug, Clone, Copy)]
+enum Framework {
+    Axum,
+    Actix,
+}
+
+impl Framework {
+    /// The example, on a port that is free.
+    fn command(self, environment: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(example(match self {
+            Self::Axum => "payments-axum",
+            Self::Actix => "payments-actix",
+        }));
+        command
+            .env("ADDR", "127.0.0.1:0")
+            .env("NO_COLOR", "1")
+            .env("RUST_LOG", "info")
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the example.
+    fn start(self, environment: &[(&str, &str)]) -> Service {
+        Service::started(self.command(environment))
+    }
+}
 
 /// Longer than anything takes that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The example, on a port of its own; ended when dropped.
+/// An example, on a port of its own; ended when dropped.
 struct Service {
     process: Child,
     addr: String,
@@ -34,8 +92,8 @@ struct Service {
 }
 
 impl Service {
-    fn start(environment: &[(&str, &str)]) -> Self {
-        let mut process = command(environment)
+    fn started(mut command: Command) -> Self {
+        let mut process = command
             .spawn()
             .expect("the example is built with the tests of its package");
         let stderr = process.stderr.take().expect("it is piped");
@@ -59,8 +117,19 @@ impl Service {
     }
 
     /// A POST of JSON by `ada`.
-    fn post(&self, path: &str, key: &str, body: &'static str) -> reqwest::RequestBuilder {
-        reqwest::Client::new()
+    fn post(&self, path: &str, key: &str, body: &'static str) -> RequestBuilder {
+        self.post_by(&Client::new(), path, key, body)
+    }
+
+    /// The same by a client that is given.
+    fn post_by(
+        &self,
+        client: &Client,
+        path: &str,
+        key: &str,
+        body: &'static str,
+    ) -> RequestBuilder {
+        client
             .post(format!("http://{}{path}", self.addr))
             .bearer_auth("ada")
             .header("idempotency-key", key)
@@ -76,7 +145,18 @@ impl Service {
         key: &str,
         body: &'static str,
     ) -> impl Future<Output = Result<Response, Error>> + use<> {
-        let send = || Box::pin(self.post(path, key, body).send());
+        self.running_by(&Client::new(), path, key, body).await
+    }
+
+    /// The same by a client that is given.
+    async fn running_by(
+        &self,
+        client: &Client,
+        path: &str,
+        key: &str,
+        body: &'static str,
+    ) -> impl Future<Output = Result<Response, Error>> + use<> {
+        let send = || Box::pin(self.post_by(client, path, key, body).send());
         // Of two equal requests one runs, which the other is told at once.
         let (first, running) = match select(send(), send()).await {
             Either::Left((answer, other)) | Either::Right((answer, other)) => (answer, other),
@@ -111,6 +191,12 @@ impl Drop for Service {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A client that speaks HTTP/2 without TLS.
+fn http2() -> Client {
+    let client = Client::builder().http2_prior_knowledge().build();
+    client.expect("nothing but the protocol is set")
 }
 
 /// What a process says on its standard error, line by line; closed when it ends.
@@ -154,19 +240,6 @@ impl Log {
             }
         }
     }
-}
-
-/// The example, on a port that is free.
-fn command(environment: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(example("payments-axum"));
-    command
-        .env("ADDR", "127.0.0.1:0")
-        .env("NO_COLOR", "1")
-        .env("RUST_LOG", "info")
-        .envs(environment.iter().copied())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
 }
 
 fn example(name: &str) -> PathBuf {

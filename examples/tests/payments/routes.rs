@@ -2,9 +2,19 @@
 
 use std::time::Duration;
 
+use reqwest::Version;
 use serde_json::Value;
 
-use super::Service;
+use super::{Framework, Service, frameworks, http2};
+
+frameworks![
+    the_ledger_has_what_was_really_paid_by_this_caller,
+    a_payment_over_http2_is_replayed_over_http1,
+    a_crash_is_answered_and_runs_again,
+    nobody_is_told_to_say_who_he_is_on_every_route,
+    every_answer_of_the_gateway_has_its_envelope,
+    a_record_lives_for_the_time_that_the_environment_says,
+];
 
 const PAY: &str = r#"{"amount": 1200, "currency": "EUR", "card": "ok"}"#;
 const DECLINED: &str = r#"{"amount": 1200, "currency": "EUR", "card": "declined"}"#;
@@ -50,9 +60,8 @@ pub(super) async fn payments(service: &Service, caller: &str) -> usize {
     answer.body.as_array().expect("an array").len()
 }
 
-#[tokio::test]
-async fn the_ledger_has_what_was_really_paid_by_this_caller() {
-    let service = Service::start(&[]);
+async fn the_ledger_has_what_was_really_paid_by_this_caller(framework: Framework) {
+    let service = framework.start(&[]);
     let paid = send(service.post("/v1/payments", "pay", PAY)).await;
     assert_eq!((paid.status, &paid.body["amount"]), (201, &1200.into()));
     let id = paid.body["id"].as_str().expect("an id");
@@ -79,9 +88,20 @@ async fn the_ledger_has_what_was_really_paid_by_this_caller() {
     assert_eq!(payments(&service, "bob").await, 0);
 }
 
-#[tokio::test]
-async fn a_crash_is_answered_and_runs_again() {
-    let service = Service::start(&[]);
+async fn a_payment_over_http2_is_replayed_over_http1(framework: Framework) {
+    let service = framework.start(&[]);
+    let paid = service.post_by(&http2(), "/v1/payments", "k", PAY).send();
+    let paid = paid.await.expect("an answer");
+    assert_eq!(
+        (paid.status().as_u16(), paid.version()),
+        (201, Version::HTTP_2)
+    );
+    let again = send(service.post("/v1/payments", "k", PAY)).await;
+    assert_eq!((again.status, again.replayed), (201, true));
+}
+
+async fn a_crash_is_answered_and_runs_again(framework: Framework) {
+    let service = framework.start(&[]);
     for _ in 0..2 {
         let crashed = send(service.post("/v1/payments", "crash", CRASH)).await;
         assert_eq!((crashed.status, crashed.replayed), (500, false));
@@ -89,9 +109,8 @@ async fn a_crash_is_answered_and_runs_again() {
     assert_eq!(payments(&service, "ada").await, 0);
 }
 
-#[tokio::test]
-async fn nobody_is_told_to_say_who_he_is_on_every_route() {
-    let service = Service::start(&[]);
+async fn nobody_is_told_to_say_who_he_is_on_every_route(framework: Framework) {
+    let service = framework.start(&[]);
     for path in ["/v1/payments", "/v1/refunds", CREATE] {
         let url = format!("http://{}{path}", service.addr);
         assert_eq!(
@@ -102,9 +121,8 @@ async fn nobody_is_told_to_say_who_he_is_on_every_route() {
     }
 }
 
-#[tokio::test]
-async fn every_answer_of_the_gateway_has_its_envelope() {
-    let service = Service::start(&[]);
+async fn every_answer_of_the_gateway_has_its_envelope(framework: Framework) {
+    let service = framework.start(&[]);
     let signed = |key: &str, body, nonce: &str| {
         service
             .post(CREATE, key, body)
@@ -155,9 +173,8 @@ async fn every_answer_of_the_gateway_has_its_envelope() {
     );
 }
 
-#[tokio::test]
-async fn a_record_lives_for_the_time_that_the_environment_says() {
-    let service = Service::start(&[("TTL", "1s")]);
+async fn a_record_lives_for_the_time_that_the_environment_says(framework: Framework) {
+    let service = framework.start(&[("TTL", "1s")]);
     let first = send(service.post("/v1/payments", "k", PAY)).await;
     assert_eq!(first.status, 201);
     // The time of another process can only be waited for: until the key is new again.

@@ -5,7 +5,22 @@ use std::{
     net::TcpStream,
 };
 
-use super::{PATIENCE, Service};
+use reqwest::Client;
+
+use super::{Framework, PATIENCE, Service, frameworks, http2};
+
+frameworks![
+    a_request_that_runs_is_answered_before_the_process_ends,
+    a_payment_whose_client_is_gone_is_still_made,
+    the_process_ends_at_its_limit_with_a_client_attached,
+    a_second_signal_ends_the_process_at_once,
+    new_keyed_requests_are_refused_by_both_engines_during_the_drain,
+    ;
+    blocking:
+    a_request_without_a_key_is_answered_before_the_process_ends,
+    a_client_that_stalls_does_not_keep_the_process,
+    a_setting_that_is_wrong_is_named,
+];
 
 const PAY: &str = r#"{"amount": 1200, "currency": "EUR", "card": "ok"}"#;
 const TRANSFER: &str = r#"{"amount": "100.00", "currency": "USD"}"#;
@@ -69,10 +84,9 @@ fn head(connection: &mut BufReader<TcpStream>) -> String {
     head
 }
 
-#[tokio::test]
-async fn a_request_that_runs_is_answered_before_the_process_ends() {
+async fn a_request_that_runs_is_answered_before_the_process_ends(framework: Framework) {
     for signal in ["INT", "TERM"] {
-        let mut service = Service::start(&[]);
+        let mut service = framework.start(&[]);
         let running = service.running("/v1/payments?slow=1s", "k", PAY).await;
         service.signal(signal);
         let answer = running.await.expect("an answer");
@@ -81,20 +95,21 @@ async fn a_request_that_runs_is_answered_before_the_process_ends() {
     }
 }
 
-#[tokio::test]
-async fn a_payment_whose_client_is_gone_is_still_made() {
-    let mut service = Service::start(&[]);
-    drop(service.running("/v1/payments?slow=2s", "k", PAY).await);
-    service.signal("TERM");
-    let drained = service.log("engine=\"payments\"");
-    assert!(drained.contains("finished=1 left=0"), "{drained}");
-    assert_eq!(service.end().code(), Some(0));
+async fn a_payment_whose_client_is_gone_is_still_made(framework: Framework) {
+    for client in [Client::new(), http2()] {
+        let mut service = framework.start(&[]);
+        let running = service.running_by(&client, "/v1/payments?slow=2s", "k", PAY);
+        drop((running.await, client));
+        service.signal("TERM");
+        let drained = service.log("engine=\"payments\"");
+        assert!(drained.contains("finished=1 left=0"), "{drained}");
+        assert_eq!(service.end().code(), Some(0));
+    }
 }
 
-#[tokio::test]
-async fn the_process_ends_at_its_limit_with_a_client_attached() {
+async fn the_process_ends_at_its_limit_with_a_client_attached(framework: Framework) {
     for signal in ["INT", "TERM"] {
-        let mut service = Service::start(&[("DRAIN", "200ms")]);
+        let mut service = framework.start(&[("DRAIN", "200ms")]);
         let _running = service.running("/v1/payments?slow=60s", "k", PAY).await;
         service.signal(signal);
         let left = service.log("attempts are left");
@@ -103,10 +118,9 @@ async fn the_process_ends_at_its_limit_with_a_client_attached() {
     }
 }
 
-#[tokio::test]
-async fn a_second_signal_ends_the_process_at_once() {
+async fn a_second_signal_ends_the_process_at_once(framework: Framework) {
     for (first, second) in [("TERM", "INT"), ("INT", "TERM"), ("TERM", "TERM")] {
-        let mut service = Service::start(&[("DRAIN", "10m")]);
+        let mut service = framework.start(&[("DRAIN", "10m")]);
         let _running = service.running("/v1/payments?slow=10m", "k", PAY).await;
         service.signal(first);
         service.log("shutting down");
@@ -115,9 +129,8 @@ async fn a_second_signal_ends_the_process_at_once() {
     }
 }
 
-#[tokio::test]
-async fn new_keyed_requests_are_refused_by_both_engines_during_the_drain() {
-    let service = Service::start(&[("DRAIN", "10m")]);
+async fn new_keyed_requests_are_refused_by_both_engines_during_the_drain(framework: Framework) {
+    let service = framework.start(&[("DRAIN", "10m")]);
     let _running = service.running("/v1/payments?slow=10m", "k", PAY).await;
     let key = "idempotency-key: new\r\n";
     let payment = Halfway::send(&service, "/v1/payments", key, PAY);
@@ -133,9 +146,8 @@ async fn new_keyed_requests_are_refused_by_both_engines_during_the_drain() {
     assert!(answer.contains(r#""code":"T1503""#), "{answer}");
 }
 
-#[test]
-fn a_request_without_a_key_is_answered_before_the_process_ends() {
-    let mut service = Service::start(&[]);
+fn a_request_without_a_key_is_answered_before_the_process_ends(framework: Framework) {
+    let mut service = framework.start(&[]);
     let payment = Halfway::send(&service, "/v1/payments?slow=2s", "", PAY);
     service.signal("TERM");
     service.log("shutting down");
@@ -144,17 +156,15 @@ fn a_request_without_a_key_is_answered_before_the_process_ends() {
     assert_eq!(service.end().code(), Some(0));
 }
 
-#[test]
-fn a_client_that_stalls_does_not_keep_the_process() {
-    let mut service = Service::start(&[("DRAIN", "200ms")]);
+fn a_client_that_stalls_does_not_keep_the_process(framework: Framework) {
+    let mut service = framework.start(&[("DRAIN", "200ms")]);
     let _stalled = Halfway::send(&service, "/v1/payments", "", PAY);
     service.signal("TERM");
     // No attempt was left.
     assert_eq!(service.end().code(), Some(0));
 }
 
-#[test]
-fn a_setting_that_is_wrong_is_named() {
+fn a_setting_that_is_wrong_is_named(framework: Framework) {
     for (name, value) in [
         ("ADDR", "nowhere"),
         ("DRAIN", "soon"),
@@ -165,7 +175,8 @@ fn a_setting_that_is_wrong_is_named() {
         ("STORE", "redis://127.0.0.1:1/"),
         ("TTL", "0s"),
     ] {
-        let mut process = super::command(&[(name, value)])
+        let mut process = framework
+            .command(&[(name, value)])
             .spawn()
             .expect("the example is built with the tests of its package");
         let mut listening = String::new();

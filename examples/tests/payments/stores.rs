@@ -17,36 +17,49 @@ use reqwest::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Service;
+use super::{Framework, Service};
 
-/// Runs each named test, an `async fn(Kind)`, on Redis and on Postgres.
-macro_rules! on_both {
+/// Runs each named test, an `async fn(Row)`, on every framework and store.
+macro_rules! rows {
     ($($name:ident),* $(,)?) => {
-        mod redis {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    super::$name($crate::stores::Kind::Redis).await;
-                }
-            )*
+        rows!(@framework axum, Axum, [$($name)*]);
+        rows!(@framework actix, Actix, [$($name)*]);
+    };
+    (@framework $module:ident, $framework:ident, $names:tt) => {
+        mod $module {
+            $crate::stores::rows!(@store redis, $framework, Redis, $names);
+            $crate::stores::rows!(@store postgres, $framework, Postgres, $names);
         }
-        mod postgres {
+    };
+    (@store $module:ident, $framework:ident, $store:ident, [$($name:ident)*]) => {
+        mod $module {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $name() {
-                    super::$name($crate::stores::Kind::Postgres).await;
+                    let row = $crate::stores::Row {
+                        framework: $crate::Framework::$framework,
+                        store: $crate::stores::Kind::$store,
+                    };
+                    super::super::$name(row).await;
                 }
             )*
         }
     };
 }
-use on_both;
+use rows;
 
 const PAYMENTS: &str = "/v1/payments";
 const PAY: &str = r#"{"amount": 1200, "currency": "EUR", "card": "ok"}"#;
 
 /// The time between two looks at what another process has to let go of.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a test runs on.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    framework: Framework,
+    store: Kind,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
@@ -56,6 +69,7 @@ enum Kind {
 
 /// A store of the test's own and a ledger, whose file is removed when dropped.
 struct Place {
+    framework: Framework,
     store: String,
     ledger: PathBuf,
     /// Runs as long as the test needs it.
@@ -63,24 +77,26 @@ struct Place {
 }
 
 impl Place {
-    async fn new(kind: Kind) -> Self {
-        match kind {
+    async fn new(Row { framework, store }: Row) -> Self {
+        match store {
             Kind::Redis => {
                 let redis = Redis::start(&[]).await;
-                Self::at(redis.url(), Some(redis))
+                Self::at(framework, redis.url(), Some(redis))
             }
             Kind::Postgres => {
                 let postgres = Postgres::shared().await;
                 let name = format!("payments_{}", Uuid::new_v4().simple());
-                Self::at(postgres.create_database(&name, &[]).await, None)
+                let url = postgres.create_database(&name, &[]).await;
+                Self::at(framework, url, None)
             }
         }
     }
 
     /// A ledger beside a store at this URL.
-    fn at(store: String, redis: Option<Redis>) -> Self {
+    fn at(framework: Framework, store: String, redis: Option<Redis>) -> Self {
         let ledger = format!("{}.ledger", Uuid::new_v4());
         Self {
+            framework,
             store,
             ledger: PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(ledger),
             _redis: redis,
@@ -95,7 +111,7 @@ impl Place {
     }
 
     fn start(&self, environment: &[(&str, &str)]) -> Service {
-        Service::start(&self.with(environment))
+        self.framework.start(&self.with(environment))
     }
 
     /// Starts two at once, so that both find a store in which nothing is.

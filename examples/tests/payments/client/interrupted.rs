@@ -7,7 +7,17 @@ use tokio::net::TcpSocket;
 use uuid::Uuid;
 
 use super::{BODY, NAME, PAY, Payer};
-use crate::{Service, routes::payments};
+use crate::{Framework, Service, frameworks, routes::payments};
+
+frameworks![
+    a_server_that_comes_up_later_is_paid_once,
+    a_server_that_is_killed_in_the_middle_answers_when_it_is_back,
+    a_client_that_is_killed_goes_on_with_its_key,
+    a_payment_that_runs_is_waited_for_as_told,
+    a_key_that_was_used_for_another_request_ends_it_at_once,
+    a_name_that_is_done_is_not_paid_again,
+    a_declined_card_is_refused_with_what_the_server_said,
+];
 
 /// An address where nobody listens, for a service that comes later or comes back. The port is given to
 /// nobody else as long as this value lives, since a socket is bound to it.
@@ -42,55 +52,51 @@ pub(crate) fn payer(addr: &str, query: &str) -> Payer {
     Payer::at(format!("http://{addr}/v1/payments{query}"))
 }
 
-#[tokio::test]
-async fn a_server_that_comes_up_later_is_paid_once() {
+async fn a_server_that_comes_up_later_is_paid_once(framework: Framework) {
     let addr = Reserved::new();
     let payer = payer(&addr, "");
     let client = payer.start(&PAY, &[]);
     client.log("not reached");
-    let service = Service::start(&[("ADDR", &addr)]);
+    let service = framework.start(&[("ADDR", &addr)]);
     client.end().expect(0, "invoice-17: done, 201\n{");
     assert_eq!(payments(&service, "ada").await, 1);
 }
 
 /// Kills the service while a handler runs, and starts it anew. Returns it after the client's end, with
 /// the key of the payment.
-pub(crate) fn killed_in_the_middle(environment: &[(&str, &str)]) -> (Service, Uuid) {
+pub(crate) fn killed_in_the_middle(
+    framework: Framework,
+    environment: &[(&str, &str)],
+) -> (Service, Uuid) {
     let addr = Reserved::new();
-    let environment = [&[("ADDR", &*addr), ("RUST_LOG", "debug")], environment].concat();
+    let environment = [&[("ADDR", &*addr)], environment].concat();
     let payer = payer(&addr, "?slow=2s");
-    let service = Service::start(&environment);
+    let service = framework.start(&environment);
     let client = payer.start(&PAY, &[("TIMEOUT", "500ms")]);
-    service.log("client left, handler goes on");
+    client.log("409 in-progress");
     let key = payer.key();
     drop(service);
     client.log("not reached");
-    let service = Service::start(&environment);
+    let service = framework.start(&environment);
     client.end().expect(0, "invoice-17: done, 201");
     assert_eq!(payer.key(), key);
     (service, key)
 }
 
-#[tokio::test]
-async fn a_server_that_is_killed_in_the_middle_answers_when_it_is_back() {
+async fn a_server_that_is_killed_in_the_middle_answers_when_it_is_back(framework: Framework) {
     // The embedded store and the ledger have both ended with the first process.
-    let (service, _) = killed_in_the_middle(&[]);
+    let (service, _) = killed_in_the_middle(framework, &[]);
     assert_eq!(payments(&service, "ada").await, 1);
 }
 
-#[tokio::test]
-async fn a_client_that_is_killed_goes_on_with_its_key() {
+async fn a_client_that_is_killed_goes_on_with_its_key(framework: Framework) {
     for arguments in [&PAY[..], &[]] {
-        let service = Service::start(&[("RUST_LOG", "debug")]);
-        let payer = payer(&service.addr, "?slow=1s");
-        let impatient = [
-            ("TIMEOUT", "300ms"),
-            ("PAUSE", "10m"),
-            ("GIVE_UP_AFTER", "1h"),
-        ];
-        let client = payer.start(&PAY, &impatient);
+        let service = framework.start(&[]);
+        let payer = payer(&service.addr, "?slow=2s");
+        let client = payer.start(&PAY, &[("TIMEOUT", "500ms")]);
         client.log("no answer");
-        service.log("client left, handler goes on");
+        // The handler goes on without it.
+        client.log("409 in-progress");
         drop(client);
         let key = payer.remembered().key;
 
@@ -101,9 +107,8 @@ async fn a_client_that_is_killed_goes_on_with_its_key() {
     }
 }
 
-#[tokio::test]
-async fn a_payment_that_runs_is_waited_for_as_told() {
-    let service = Service::start(&[]);
+async fn a_payment_that_runs_is_waited_for_as_told(framework: Framework) {
+    let service = framework.start(&[]);
     let payer = payer(&service.addr, "?slow=1s");
     let key = payer.started().key.to_string();
     let running = service.running("/v1/payments?slow=1s", &key, BODY).await;
@@ -117,9 +122,8 @@ async fn a_payment_that_runs_is_waited_for_as_told() {
     assert_eq!(payments(&service, "ada").await, 1);
 }
 
-#[tokio::test]
-async fn a_key_that_was_used_for_another_request_ends_it_at_once() {
-    let service = Service::start(&[]);
+async fn a_key_that_was_used_for_another_request_ends_it_at_once(framework: Framework) {
+    let service = framework.start(&[]);
     let payer = payer(&service.addr, "");
     let key = payer.started().key.to_string();
     let other = r#"{"amount": 9900, "currency": "EUR", "card": "ok"}"#;
@@ -134,9 +138,8 @@ async fn a_key_that_was_used_for_another_request_ends_it_at_once() {
     assert_eq!(payer.remembered().state, State::Unknown { answer });
 }
 
-#[tokio::test]
-async fn a_name_that_is_done_is_not_paid_again() {
-    let service = Service::start(&[]);
+async fn a_name_that_is_done_is_not_paid_again(framework: Framework) {
+    let service = framework.start(&[]);
     let payer = payer(&service.addr, "");
     let first = payer.run(&PAY, &[]);
     let second = payer.run(&PAY, &[]);
@@ -148,9 +151,8 @@ async fn a_name_that_is_done_is_not_paid_again() {
     assert_eq!(payments(&service, "ada").await, 1);
 }
 
-#[tokio::test]
-async fn a_declined_card_is_refused_with_what_the_server_said() {
-    let service = Service::start(&[]);
+async fn a_declined_card_is_refused_with_what_the_server_said(framework: Framework) {
+    let service = framework.start(&[]);
     let payer = payer(&service.addr, "");
     let ended = payer.run(&[NAME, "1200", "EUR", "declined"], &[]);
     ended.expect(

@@ -8,10 +8,10 @@ use std::{
 
 use tokio::join;
 
-use super::{Answer, INTERVAL, Kind, PAY, PAYMENTS, Place, new_key, on_both, pay, pay_when_free};
+use super::{Answer, INTERVAL, PAY, PAYMENTS, Place, Row, new_key, pay, pay_when_free, rows};
 use crate::{Service, stores::takeover::taken_over};
 
-on_both![
+rows![
     a_handler_that_renews_is_not_taken_over_by_a_replica_with_another_clock,
     a_takeover_comes_with_the_lease_whatever_the_clocks_say,
     an_outcome_is_replayed_by_a_replica_whose_clock_is_past_its_end,
@@ -63,7 +63,7 @@ fn booked_by_both(place: &Place) {
 }
 
 /// B05-02
-async fn a_handler_that_renews_is_not_taken_over_by_a_replica_with_another_clock(kind: Kind) {
+async fn a_handler_that_renews_is_not_taken_over_by_a_replica_with_another_clock(row: Row) {
     async fn kept(owner: &Service, other: &Service) {
         let (path, key) = ("/v1/payments?slow=5s", new_key());
         let running = owner.running(path, &key, PAY).await;
@@ -74,15 +74,15 @@ async fn a_handler_that_renews_is_not_taken_over_by_a_replica_with_another_clock
         assert!(answer.is_replay_of(&paid), "{answer:?}");
     }
 
-    let place = Place::new(kind).await;
+    let place = Place::new(row).await;
     let [ahead, behind] = apart(&place, &[("LEASE", "3s")]);
     join!(kept(&ahead, &behind), kept(&behind, &ahead));
     booked_by_both(&place);
 }
 
 /// B05-02
-async fn a_takeover_comes_with_the_lease_whatever_the_clocks_say(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn a_takeover_comes_with_the_lease_whatever_the_clocks_say(row: Row) {
+    let place = Place::new(row).await;
     let lease = Duration::from_secs(3);
     let start = || apart(&place, &[("LEASE", "3s")]);
     let ([killed_ahead, behind], [ahead, killed_behind]) = (start(), start());
@@ -92,14 +92,14 @@ async fn a_takeover_comes_with_the_lease_whatever_the_clocks_say(kind: Kind) {
     );
     booked_by_both(&place);
     eprintln!(
-        "{kind:?}: taken over {by_behind:.2?} after the kill by the one behind, {by_ahead:.2?} by \
+        "{row:?}: taken over {by_behind:.2?} after the kill by the one behind, {by_ahead:.2?} by \
          the one ahead, with a lease of 3 s"
     );
 }
 
 /// B05-02
-async fn an_outcome_is_replayed_by_a_replica_whose_clock_is_past_its_end(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn an_outcome_is_replayed_by_a_replica_whose_clock_is_past_its_end(row: Row) {
+    let place = Place::new(row).await;
     let [ahead, behind] = apart(&place, &[("LEASE", "3s"), ("TTL", "60s")]);
     for (payer, other) in [(&ahead, &behind), (&behind, &ahead)] {
         let key = new_key();
@@ -112,7 +112,7 @@ async fn an_outcome_is_replayed_by_a_replica_whose_clock_is_past_its_end(kind: K
 }
 
 /// B05-02
-async fn an_outcome_expires_when_the_clock_of_the_store_says_so(kind: Kind) {
+async fn an_outcome_expires_when_the_clock_of_the_store_says_so(row: Row) {
     async fn expires(payer: &Service, other: &Service) {
         let key = new_key();
         let sent = Instant::now();
@@ -127,7 +127,7 @@ async fn an_outcome_expires_when_the_clock_of_the_store_says_so(kind: Kind) {
         assert!(sent.elapsed() >= Duration::from_secs(1), "too early");
     }
 
-    let place = Place::new(kind).await;
+    let place = Place::new(row).await;
     let [ahead, behind] = apart(&place, &[("TTL", "1s")]);
     join!(expires(&ahead, &behind), expires(&behind, &ahead));
     assert_eq!(place.booked().len(), 4);

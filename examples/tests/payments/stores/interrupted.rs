@@ -4,7 +4,7 @@ use idem_services::{Postgres, Redis};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Answer, Kind, Place, look_up, on_both};
+use super::{Answer, Kind, Place, Row, look_up, rows};
 use crate::{
     Service,
     client::{
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-on_both![
+rows![
     a_server_that_comes_up_later_is_paid_once,
     a_server_that_is_killed_in_the_middle_is_paid_once,
     a_server_that_is_stopped_in_the_middle_is_paid_once,
@@ -22,9 +22,7 @@ on_both![
 ];
 
 const LEASE: (&str, &str) = ("LEASE", "2s");
-/// With it the service says when a client has left.
-const DEBUG: (&str, &str) = ("RUST_LOG", "debug");
-/// The client leaves before the handler has ended.
+/// The client leaves before the handler has ended, and when it asks again is told that it goes on.
 const IMPATIENT: (&str, &str) = ("TIMEOUT", "500ms");
 
 /// Asserts that one payment was made, and that its record is under this key. Returns how many attempts
@@ -37,8 +35,8 @@ async fn paid_once(place: &Place, service: &Service, key: Uuid) -> Value {
     record["attempts"].clone()
 }
 
-async fn a_server_that_comes_up_later_is_paid_once(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn a_server_that_comes_up_later_is_paid_once(row: Row) {
+    let place = Place::new(row).await;
     let addr = Reserved::new();
     let payer = payer(&addr, "");
     let client = payer.start(&PAY, &[]);
@@ -50,20 +48,20 @@ async fn a_server_that_comes_up_later_is_paid_once(kind: Kind) {
     assert_eq!(paid_once(&place, &service, key).await, 1);
 }
 
-async fn a_server_that_is_killed_in_the_middle_is_paid_once(kind: Kind) {
-    let place = Place::new(kind).await;
-    let (service, key) = killed_in_the_middle(&place.with(&[LEASE]));
+async fn a_server_that_is_killed_in_the_middle_is_paid_once(row: Row) {
+    let place = Place::new(row).await;
+    let (service, key) = killed_in_the_middle(row.framework, &place.with(&[LEASE]));
     assert_eq!(paid_once(&place, &service, key).await, 2);
 }
 
-async fn a_server_that_is_stopped_in_the_middle_is_paid_once(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn a_server_that_is_stopped_in_the_middle_is_paid_once(row: Row) {
+    let place = Place::new(row).await;
     let addr = Reserved::new();
     let payer = payer(&addr, "?slow=2s");
-    let start = || place.start(&[LEASE, DEBUG, ("ADDR", &addr)]);
+    let start = || place.start(&[LEASE, ("ADDR", &addr)]);
     let mut service = start();
     let client = payer.start(&PAY, &[IMPATIENT]);
-    service.log("client left, handler goes on");
+    client.log("409 in-progress");
     let key = payer.key();
     service.signal("TERM");
     assert_eq!(service.end().code(), Some(0));
@@ -81,8 +79,8 @@ enum Own {
 }
 
 impl Own {
-    async fn start(kind: Kind) -> Self {
-        match kind {
+    async fn start(store: Kind) -> Self {
+        match store {
             Kind::Redis => {
                 let always = [("appendonly", "yes"), ("appendfsync", "always")];
                 Self::Redis(Redis::start(&always).await)
@@ -113,9 +111,9 @@ impl Own {
     }
 }
 
-async fn a_store_that_is_down_at_first_is_waited_for(kind: Kind) {
-    let server = Own::start(kind).await;
-    let place = Place::at(server.url(), None);
+async fn a_store_that_is_down_at_first_is_waited_for(row: Row) {
+    let server = Own::start(row.store).await;
+    let place = Place::at(row.framework, server.url(), None);
     let service = place.start(&[LEASE]);
     server.kill();
     let payer = payer(&service.addr, "");
@@ -130,15 +128,15 @@ async fn a_store_that_is_down_at_first_is_waited_for(kind: Kind) {
     let _ = paid_once(&place, &service, key).await;
 }
 
-async fn a_store_that_is_killed_in_the_middle_keeps_the_payment(kind: Kind) {
-    let server = Own::start(kind).await;
-    let place = Place::at(server.url(), None);
+async fn a_store_that_is_killed_in_the_middle_keeps_the_payment(row: Row) {
+    let server = Own::start(row.store).await;
+    let place = Place::at(row.framework, server.url(), None);
     // The lease of 30 seconds outlives the outage. A shorter one might lapse before the outcome is
     // stored, and the next attempt would pay again.
-    let service = place.start(&[DEBUG]);
+    let service = place.start(&[]);
     let payer = payer(&service.addr, "?slow=2s");
     let client = payer.start(&PAY, &[IMPATIENT]);
-    service.log("client left, handler goes on");
+    client.log("409 in-progress");
     let key = payer.key();
     server.kill();
     service.log("outcome not stored, will retry");

@@ -2,9 +2,9 @@
 
 use futures_util::future::join_all;
 
-use super::{Answer, Kind, PAYMENTS, Place, new_key, on_both, pay};
+use super::{Answer, PAYMENTS, Place, Row, new_key, pay, rows};
 
-on_both![
+rows![
     of_fifty_equal_requests_over_two_replicas_one_pays,
     a_payment_through_one_replica_is_replayed_by_the_other,
 ];
@@ -13,8 +13,8 @@ const ROUNDS: usize = 20;
 const REQUESTS: usize = 50;
 
 /// B01-01
-async fn of_fifty_equal_requests_over_two_replicas_one_pays(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn of_fifty_equal_requests_over_two_replicas_one_pays(row: Row) {
+    let place = Place::new(row).await;
     let replicas = place.replicas(&[]);
     let (mut in_progress, mut replays) = (0, 0);
     for round in 0..ROUNDS {
@@ -38,12 +38,12 @@ async fn of_fifty_equal_requests_over_two_replicas_one_pays(kind: Kind) {
         assert_eq!(booked.len(), round + 1);
         assert_eq!(paid[0].json()["id"], booked[round].id.to_string());
     }
-    eprintln!("{kind:?}: {ROUNDS} paid, {in_progress} in progress, {replays} replayed");
+    eprintln!("{row:?}: {ROUNDS} paid, {in_progress} in progress, {replays} replayed");
 }
 
 /// P-21, B10-01
-async fn a_payment_through_one_replica_is_replayed_by_the_other(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn a_payment_through_one_replica_is_replayed_by_the_other(row: Row) {
+    let place = Place::new(row).await;
     let [one, two] = place.replicas(&[]);
     for (payer, other) in [(&one, &two), (&two, &one)] {
         let key = new_key();

@@ -4,17 +4,17 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{INTERVAL, Kind, PAY, PAYMENTS, Place, look_up, look_up_as, new_key, on_both, pay};
+use super::{INTERVAL, PAY, PAYMENTS, Place, Row, look_up, look_up_as, new_key, pay, rows};
 use crate::PATIENCE;
 
-on_both![
+rows![
     a_payment_is_found_after_its_process_has_gone,
     an_attempt_whose_process_was_killed_is_shown_as_lapsed,
     nobody_but_support_may_look_a_payment_up,
 ];
 
-async fn a_payment_is_found_after_its_process_has_gone(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn a_payment_is_found_after_its_process_has_gone(row: Row) {
+    let place = Place::new(row).await;
     let [payer, other] = place.replicas(&[]);
     let key = new_key();
     let paid = pay(&payer, PAYMENTS, &key).await;
@@ -38,8 +38,8 @@ async fn a_payment_is_found_after_its_process_has_gone(kind: Kind) {
     assert_eq!(unknown.status, 404, "{unknown:?}");
 }
 
-async fn an_attempt_whose_process_was_killed_is_shown_as_lapsed(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn an_attempt_whose_process_was_killed_is_shown_as_lapsed(row: Row) {
+    let place = Place::new(row).await;
     let [owner, other] = place.replicas(&[("LEASE", "1s")]);
     let key = new_key();
     let running = owner.running("/v1/payments?slow=10m", &key, PAY).await;
@@ -59,8 +59,8 @@ async fn an_attempt_whose_process_was_killed_is_shown_as_lapsed(kind: Kind) {
     assert_eq!(place.booked().len(), 0);
 }
 
-async fn nobody_but_support_may_look_a_payment_up(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn nobody_but_support_may_look_a_payment_up(row: Row) {
+    let place = Place::new(row).await;
     let service = place.start(&[]);
     let key = new_key();
     pay(&service, PAYMENTS, &key).await;

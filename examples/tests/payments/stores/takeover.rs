@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Kind, PAY, Place, look_up, new_key, on_both, pay_when_free};
+use super::{PAY, Place, Row, look_up, new_key, pay_when_free, rows};
 use crate::Service;
 
-on_both![a_key_of_a_killed_process_is_blocked_until_its_lease_has_lapsed];
+rows![a_key_of_a_killed_process_is_blocked_until_its_lease_has_lapsed];
 
 /// How long the handler of [`PATH`] runs: longer than it takes to see that it does.
 const SLOW: Duration = Duration::from_secs(2);
@@ -15,12 +15,12 @@ const PATH: &str = "/v1/payments?slow=2s";
 const LATE: Duration = Duration::from_secs(3);
 
 /// P-22
-async fn a_key_of_a_killed_process_is_blocked_until_its_lease_has_lapsed(kind: Kind) {
-    let place = Place::new(kind).await;
+async fn a_key_of_a_killed_process_is_blocked_until_its_lease_has_lapsed(row: Row) {
+    let place = Place::new(row).await;
     let [owner, other] = place.replicas(&[("LEASE", "2s")]);
     let waited = taken_over(owner, &other, Duration::from_secs(2)).await;
     assert_eq!(place.booked().len(), 1);
-    eprintln!("{kind:?}: taken over {waited:.2?} after the kill, with a lease of 2 s");
+    eprintln!("{row:?}: taken over {waited:.2?} after the kill, with a lease of 2 s");
 }
 
 /// Kills the owner of a new key, and pays with it through the other one as soon as that goes, which is

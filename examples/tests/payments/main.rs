@@ -57,6 +57,13 @@ enum Framework {
 }
 
 impl Framework {
+    fn other(self) -> Self {
+        match self {
+            Self::Axum => Self::Actix,
+            Self::Actix => Self::Axum,
+        }
+    }
+
     /// The example, on a port that is free.
     fn command(self, environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new(example(match self {

@@ -7,6 +7,7 @@ use super::{Answer, PAYMENTS, Place, Row, new_key, pay, rows};
 rows![
     of_fifty_equal_requests_over_two_replicas_one_pays,
     a_payment_through_one_replica_is_replayed_by_the_other,
+    a_payment_through_one_framework_is_replayed_by_the_other,
 ];
 
 const ROUNDS: usize = 20;
@@ -53,4 +54,16 @@ async fn a_payment_through_one_replica_is_replayed_by_the_other(row: Row) {
         assert!(again.is_replay_of(&paid), "{paid:?} {again:?}");
     }
     assert_eq!(place.booked().len(), 2);
+}
+
+async fn a_payment_through_one_framework_is_replayed_by_the_other(row: Row) {
+    let place = Place::new(row).await;
+    let payer = place.start(&[]);
+    let other = row.framework.other().start(&place.with(&[]));
+    let key = new_key();
+    let paid = pay(&payer, PAYMENTS, &key).await;
+    assert!(paid.is_paid(), "{paid:?}");
+    let again = pay(&other, PAYMENTS, &key).await;
+    assert!(again.is_replay_of(&paid), "{paid:?} {again:?}");
+    assert_eq!(place.booked().len(), 1);
 }

@@ -99,9 +99,9 @@
 //!
 //! # What happens in which order
 //!
-//! The handler's arguments are extracted first, one after the other. When the first of them asks for
-//! the body, or at the end if none does, the key and the caller are looked at; what is left of the
-//! body is read, and then the key is claimed. So a request that fails authentication is refused
+//! The handler's arguments are extracted first, one after the other. Before the last of them, or when
+//! an earlier one asks for the body, the key and the caller are looked at. In the end what is left of
+//! the body is read, and then the key is claimed. So a request that fails authentication is refused
 //! before a byte of its body is read, one that fails validation makes no claim, and a replay is still
 //! authenticated: let the argument that authenticates stand before the one that reads the body.
 //! Extractors run for replays too: one that has an effect or holds a connection, such as a
@@ -110,8 +110,9 @@
 //! The body of a keyed request is read into memory. What the application allows with `PayloadConfig`,
 //! `JsonConfig` and the like holds as without us, and so do their error handlers; where the handler
 //! takes a `web::Payload`, or does not read the body, at most 16 MiB are read unless
-//! [`max_request_body`](idem_core::Builder::max_request_body) says less. Without a key the body is not
-//! touched, and the extractors run as they do without the attribute.
+//! [`max_request_body`](idem_core::Builder::max_request_body) says less. A body that breaks off is refused
+//! with `body-incomplete`, whatever the extractor made of it. Without a key the body is not touched,
+//! and the extractors run as they do without the attribute.
 //!
 //! # Where the engine goes
 //!

@@ -13,10 +13,11 @@ use std::{
 
 use actix_web::{
     App as Service, Either, Error, FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder,
+    body::{self, BoxBody},
     dev::{Payload, ServerHandle},
     error::{ErrorUnauthorized, InternalError},
     guard,
-    http::header::ContentType,
+    http::{StatusCode, header::ContentType},
     middleware::Compress,
     rt, web,
 };
@@ -666,6 +667,43 @@ async fn any_responder_says_what_it_is_worth() {
     let first = call("1").send().await;
     call("1").send().await.assert_replays(&first);
     assert_eq!(served.app.effects("order"), 3);
+}
+
+/// Answers in each of the ways in which there is nothing to say.
+#[idempotent(scope = "endpoint")]
+async fn nothing(app: web::Data<App>, how: String) -> HttpResponse {
+    let _ = charge(&app, &how).await;
+    match &*how {
+        "no body" => HttpResponse::with_body(StatusCode::OK, BoxBody::new(body::None::new())),
+        "empty" => HttpResponse::Ok().finish(),
+        "no content" => HttpResponse::NoContent().finish(),
+        _ => HttpResponse::with_body(StatusCode::NOT_MODIFIED, BoxBody::new(body::None::new())),
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_is_replayed_in_each_of_its_forms() {
+    let served = Served::start(|config, idem| {
+        config
+            .app_data(idem.clone())
+            .route("/nothing", web::post().to(nothing));
+    })
+    .await;
+    for (n, how) in ["no body", "empty", "no content", "not modified"]
+        .into_iter()
+        .enumerate()
+    {
+        let call = || served.post("/nothing").key(n.to_string()).body(how);
+        let first = call().send().await;
+        let again = call().send().await;
+        again.assert_replays(&first);
+        assert!(again.body.is_empty(), "{how}");
+        let length = |answer: &Answer| answer.header("content-length").map(str::to_owned);
+        if how != "no body" {
+            assert_eq!(length(&again), length(&first), "{how}");
+        }
+        assert_eq!(served.app.effects(how), 1);
+    }
 }
 
 /// An extractor that is ready at once and refuses, with and without a key.

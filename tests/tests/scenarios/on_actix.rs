@@ -540,12 +540,16 @@ async fn a_shutdown_waits_for_handlers_whose_clients_are_gone() {
         assert!(tries < 1_000, "the engine is never closed: {answer:?}");
     }
     assert!(!down.is_finished());
+    // The server takes no new connections, even for requests without a key.
+    let mut late = served.connect().await;
+    late.send(&served.post("/here").body("late")).await;
     served.app.gate("begun").open();
     let drained = down.await.expect("no panic");
     assert_eq!((drained.finished, drained.left), (3, 0));
     for n in 0..3 {
         assert_eq!(served.app.effects(&format!("pay {n}")), 1);
     }
+    assert!(late.answer().await.is_none());
     assert_eq!(served.app.total(), 3);
 }
 
@@ -671,13 +675,13 @@ async fn any_responder_says_what_it_is_worth() {
 
 /// Answers in each of the ways in which there is nothing to say.
 #[idempotent(scope = "endpoint")]
-async fn nothing(app: web::Data<App>, how: String) -> HttpResponse {
-    let _ = charge(&app, &how).await;
+async fn nothing(how: String) -> HttpResponse {
+    let no_body = || BoxBody::new(body::None::new());
     match &*how {
-        "no body" => HttpResponse::with_body(StatusCode::OK, BoxBody::new(body::None::new())),
         "empty" => HttpResponse::Ok().finish(),
         "no content" => HttpResponse::NoContent().finish(),
-        _ => HttpResponse::with_body(StatusCode::NOT_MODIFIED, BoxBody::new(body::None::new())),
+        "no body" => HttpResponse::with_body(StatusCode::NO_CONTENT, no_body()),
+        _ => HttpResponse::with_body(StatusCode::NOT_MODIFIED, no_body()),
     }
 }
 
@@ -689,21 +693,46 @@ async fn an_answer_without_a_body_is_replayed_in_each_of_its_forms() {
             .route("/nothing", web::post().to(nothing));
     })
     .await;
-    for (n, how) in ["no body", "empty", "no content", "not modified"]
-        .into_iter()
-        .enumerate()
-    {
-        let call = || served.post("/nothing").key(n.to_string()).body(how);
-        let first = call().send().await;
-        let again = call().send().await;
-        again.assert_replays(&first);
-        assert!(again.body.is_empty(), "{how}");
-        let length = |answer: &Answer| answer.header("content-length").map(str::to_owned);
-        if how != "no body" {
-            assert_eq!(length(&again), length(&first), "{how}");
+    for how in ["empty", "no content", "no body", "not modified"] {
+        let call = || served.post("/nothing").body(how);
+        let key = how.replace(' ', "-");
+        let plain = call().send().await;
+        for replayed in [false, true] {
+            let answer = call().key(&key).send().await;
+            assert_eq!((answer.status, answer.replayed()), (plain.status, replayed));
+            assert!(answer.body.is_empty(), "{how}");
+            let length = |answer: &Answer| answer.header("content-length").map(str::to_owned);
+            assert_eq!(length(&answer), length(&plain), "{how} {replayed}");
         }
-        assert_eq!(served.app.effects(how), 1);
     }
+}
+
+/// Says less than it has.
+#[idempotent(scope = "endpoint")]
+async fn declared(app: web::Data<App>) -> HttpResponse {
+    let _ = charge(&app, "declared").await;
+    let chunks = ["ab", "cd"].map(|chunk| Ok::<_, Error>(web::Bytes::from(chunk)));
+    HttpResponse::Ok()
+        .no_chunking(3)
+        .streaming(futures_util::stream::iter(chunks))
+}
+
+/// P-15
+#[tokio::test]
+async fn a_replay_ends_at_the_declared_length() {
+    let served = Served::start(|config, idem| {
+        config
+            .app_data(idem.clone())
+            .route("/declared", web::post().to(declared));
+    })
+    .await;
+    let call = || served.post("/declared").key("k");
+    let first = call().send().await;
+    assert_eq!(&first.body[..], b"abc");
+    let again = call().send().await;
+    again.assert_replays(&first);
+    assert_eq!(again.header("content-length"), Some("3"));
+    assert_eq!(served.app.effects("declared"), 1);
 }
 
 /// An extractor that is ready at once and refuses, with and without a key.

@@ -22,6 +22,7 @@ scenarios![
     fifty_requests_after_the_expiry_run_once,
     equal_requests_under_other_keys_do_not_meet,
     a_handler_that_blocks_its_thread_keeps_its_lease,
+    a_handler_that_blocks_its_thread_holds_up_no_call_of_the_store,
 ];
 
 /// How many equal requests come at once.
@@ -296,4 +297,29 @@ async fn a_handler_that_blocks_its_thread_keeps_its_lease(world: World) {
         (beside.counts().takeovers, blocked.counts().leases_lost),
         (0, 0)
     );
+}
+
+/// P-09: the calls of others, at the same store, go on meanwhile.
+async fn a_handler_that_blocks_its_thread_holds_up_no_call_of_the_store(world: World) {
+    let pay = |key: String| {
+        let call = world.post("/charge").key(&key);
+        call.script(&Script::new(&key)).send()
+    };
+    // All workers have called the store, some at once.
+    let warm = join_all((0..20).map(|n| pay(format!("warm-{n}")))).await;
+    assert!(warm.iter().all(|answer| answer.status == 201));
+
+    let blocks = Step::default().gate("begun").blocks(Duration::from_secs(3));
+    let script = Script::new("blocks").step(blocks);
+    world.app.gate("begun").open();
+    let blocking = world.post("/charge").key("blocks").script(&script);
+    let blocking = tokio::spawn(blocking.send());
+    world.app.gate("begun").arrived(1).await;
+
+    // Those that the blocked thread has to serve are served late, and none is refused.
+    let others = join_all((0..20).map(|n| pay(format!("other-{n}")))).await;
+    for answer in others {
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    assert_eq!(blocking.await.expect("no panic").status, 201);
 }

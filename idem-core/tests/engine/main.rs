@@ -7,25 +7,30 @@ mod keeper;
 
 use std::{
     panic::AssertUnwindSafe,
+    rc::Rc,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use futures_util::{FutureExt, future::join_all};
+use futures_util::{
+    FutureExt,
+    future::{LocalBoxFuture, join_all},
+};
 use idem_core::{
     Adapter, Builder, Caller, Engine, Fingerprint, OnLapse, Outcome, Policy, Principal, Record,
     RecordBody, Rejection, RequestHead, Selection, StorageKey, StoreDown,
     adapter::{Callers, Renderer},
     engine::{Admission, Answer, Begun, Keyed, Panic, Ran, Reply},
-    observe::Counts,
+    observe::{Counts, Event, EventKind, Observer},
     store::{Release, Resolve, Resolved, State, Store},
 };
 use tokio::{
     runtime::Handle,
     sync::Notify,
+    task::{LocalSet, spawn_local},
     time::{Instant, advance},
 };
 
@@ -509,6 +514,79 @@ async fn a_handler_goes_on_without_its_client() {
     assert_eq!(world.runs(), 1);
 }
 
+/// Runs a handler that stays on its thread, for a client that leaves.
+async fn leave(world: &World, end: &Arc<Notify>, spawn: fn(LocalBoxFuture<'static, ()>)) {
+    let Begun::Claimed(claimed) = world.begin().await else {
+        panic!("the key is new");
+    };
+    let handler = world.slow(&Arc::new(Notify::new()), end);
+    // It holds what must not leave the thread.
+    let here = Rc::new(());
+    let handler = async move {
+        let ran = handler.await;
+        drop(here);
+        ran
+    };
+    assert!(claimed.run_local(handler, spawn).now_or_never().is_none());
+    assert_eq!(world.counts().detached, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_stays_on_its_thread_goes_on_without_its_client() {
+    let (world, end) = (World::new(), Arc::new(Notify::new()));
+    let local = LocalSet::new();
+    let leaving = leave(&world, &end, |rest| drop(spawn_local(rest)));
+    local.run_until(leaving).await;
+    assert_eq!(world.refused("body").await, "in-progress");
+    end.notify_one();
+    local.await;
+    assert_eq!(world.request().await, Sent::replay(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_cannot_stay_on_its_thread_lapses() {
+    let (world, end) = (World::new(), Arc::new(Notify::new()));
+    // Without a `LocalSet` no task can be started: that is a panic, which harms nobody else.
+    leave(&world, &end, |rest| drop(spawn_local(rest))).await;
+    assert_eq!(world.refused("body").await, "in-progress");
+    assert_eq!(world.store.count(BOUND), 0);
+    advance(LEASE + Duration::from_secs(1)).await;
+    assert_eq!(world.request().await, Sent::own(1));
+    assert_eq!(world.counts().takeovers, 1);
+}
+
+/// Keeps what it hears of unprotected requests.
+#[derive(Debug, Clone, Default)]
+struct Unprotected(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Unprotected {
+    fn observe(&self, event: &Event<'_>) {
+        if matches!(event.kind, EventKind::Unprotected) {
+            let mut heard = self.0.lock().expect("no panic");
+            heard.push(event.operation.to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_route_of_an_unprotected_request_is_asked_for_if_somebody_hears_of_it() {
+    let heard = Unprotected::default();
+    let quiet = World::new();
+    let told = World::with(|builder| builder.observer(heard.clone()));
+    for (world, asked) in [(&quiet, 0), (&told, 1)] {
+        let routes = AtomicUsize::new(0);
+        let route = || {
+            routes.fetch_add(1, Ordering::Relaxed);
+            Some("/pay/{id}")
+        };
+        let admission = world.engine.admit(&POLICY, "POST", route, []);
+        assert!(matches!(admission, Admission::Unprotected));
+        assert_eq!(routes.into_inner(), asked);
+        assert_eq!(world.counts().unprotected, 1);
+    }
+    assert_eq!(*heard.0.lock().expect("no panic"), ["POST /pay/{id}"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_during_the_completion_changes_nothing() {
     let world = World::new();
@@ -715,8 +793,8 @@ async fn an_observer_that_panics_changes_nothing() {
     #[derive(Debug)]
     struct Nervous;
 
-    impl idem_core::observe::Observer for Nervous {
-        fn observe(&self, event: &idem_core::observe::Event<'_>) {
+    impl Observer for Nervous {
+        fn observe(&self, event: &Event<'_>) {
             panic!("on purpose, at {}", event.operation);
         }
     }

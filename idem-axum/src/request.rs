@@ -13,17 +13,48 @@ use axum::{
 };
 use http::{HeaderValue, header::CONTENT_TYPE, request::Parts};
 use idem_core::{
-    DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Rejection, RequestHead, Selection,
+    Caller, DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Policy, Rejection, RequestHead,
+    Selection,
     engine::{Admission, Admitted, Keyed},
 };
 
-use crate::{Attempt, attempt, body, install::Idempotency, response, runtime::Route};
+use crate::{
+    Attempt, attempt, body,
+    deferred::{self, Deferred},
+    install::Idempotency,
+    response,
+    runtime::Route,
+};
 
 /// What an `#[idempotent]` handler takes: its own arguments, and what is needed to claim.
 pub struct Captured<A, R> {
     pub(crate) args: A,
-    pub(crate) protection: Option<Box<Protection>>,
+    pub(crate) held: Held,
     route: PhantomData<fn() -> R>,
+}
+
+/// What extraction found out.
+pub(crate) enum Held {
+    /// The handler runs as it is.
+    Unprotected,
+    /// There is a key.
+    Keyed(Box<Protection>),
+    /// Nothing yet.
+    Deferred(Box<Deferred>),
+}
+
+impl Held {
+    /// What is to be claimed, if anything.
+    pub(crate) fn settle(
+        self,
+        policy: &'static Policy,
+    ) -> Result<Option<Box<Protection>>, Response> {
+        match self {
+            Self::Unprotected => Ok(None),
+            Self::Keyed(protection) => Ok(Some(protection)),
+            Self::Deferred(deferred) => deferred.settle(policy),
+        }
+    }
 }
 
 /// A keyed request that waits for its claim.
@@ -36,11 +67,25 @@ pub(crate) struct Protection {
 
 impl<A, R> fmt::Debug for Captured<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protected = self.protection.is_some();
+        let held = match self.held {
+            Held::Unprotected => "Unprotected",
+            Held::Keyed(_) => "Keyed",
+            Held::Deferred(_) => "Deferred",
+        };
         f.debug_struct("Captured")
-            .field("protected", &protected)
+            .field("held", &format_args!("{held}"))
             .finish_non_exhaustive()
     }
+}
+
+/// The policy as far as extraction knows it.
+pub trait Known: 'static {
+    /// `None` if it is known only when the handler runs.
+    const POLICY: Option<&'static Policy>;
+}
+
+impl<R: Route> Known for R {
+    const POLICY: Option<&'static Policy> = Some(R::POLICY);
 }
 
 /// Tells our implementations of `FromRequest` from axum's own; `M` is the last extractor's marker.
@@ -51,7 +96,7 @@ pub struct Via<M>(PhantomData<M>);
 ///
 /// A request that a handler made of its own one, with its extensions, is another operation: it must
 /// not see the attempt of the first.
-fn installed<R: Route>(parts: &mut Parts) -> Result<Idempotency, Response> {
+fn installed(policy: Option<&Policy>, parts: &mut Parts) -> Result<Idempotency, Response> {
     parts.extensions.remove::<Attempt>();
     parts
         .extensions
@@ -60,41 +105,72 @@ fn installed<R: Route>(parts: &mut Parts) -> Result<Idempotency, Response> {
         .ok_or_else(|| {
             let remedy = "add `.layer(idem)` to the router of this handler";
             let cause = NotConfigured::NoEngine { remedy };
-            tracing::error!(handler = R::POLICY.name(), %cause, "rejected");
+            let handler = policy.map_or(deferred::NAME, Policy::name);
+            tracing::error!(handler, %cause, "rejected");
             response::restore(Rejection::NotConfigured.problem(DEFAULT_PROBLEM_BASE))
         })
 }
 
+/// Finds out what can be before the last extractor, and gives the request back.
+async fn enter(
+    idem: Idempotency,
+    policy: Option<&'static Policy>,
+    parts: Parts,
+    body: Body,
+) -> Result<(Held, Request), Response> {
+    let Some(policy) = policy else {
+        let (deferred, request) = deferred::defer(idem, parts, body).await?;
+        return Ok((Held::Deferred(deferred), request));
+    };
+    let Some(admitted) = admit(&idem, policy, &parts)? else {
+        return Ok((Held::Unprotected, Request::from_parts(parts, body)));
+    };
+    let caller = caller(&idem, policy, &admitted, &parts)?;
+    let (protection, request) = protect(idem, admitted, caller, parts, body).await?;
+    Ok((Held::Keyed(protection), request))
+}
+
 /// Looks for the key; `None` if the handler runs as it is.
-fn admit<R: Route>(idem: &Idempotency, parts: &Parts) -> Result<Option<Admitted>, Response> {
+pub(crate) fn admit(
+    idem: &Idempotency,
+    policy: &'static Policy,
+    parts: &Parts,
+) -> Result<Option<Admitted>, Response> {
     let engine = &idem.0.engine;
     let route = || {
         let matched = parts.extensions.get::<MatchedPath>();
         matched.map(MatchedPath::as_str)
     };
-    let lines = parts.headers.get_all(engine.header(R::POLICY));
+    let lines = parts.headers.get_all(engine.header(policy));
     let lines = lines.iter().map(HeaderValue::as_bytes);
-    match engine.admit(R::POLICY, parts.method.as_str(), route, lines) {
+    match engine.admit(policy, parts.method.as_str(), route, lines) {
         Admission::Unprotected => Ok(None),
         Admission::Keyed(admitted) => Ok(Some(admitted)),
         Admission::Rejected(rejection) => Err(idem.refuse(&rejection, Some(parts))),
     }
 }
 
-/// Names the caller, reads the body, and gives the request back with the body in memory.
-async fn protect<R: Route>(
+/// Names the caller.
+pub(crate) fn caller(
+    idem: &Idempotency,
+    policy: &Policy,
+    admitted: &Admitted,
+    parts: &Parts,
+) -> Result<Caller, Response> {
+    idem.0.callers.resolve(policy, parts).map_err(|unresolved| {
+        let cause = unresolved.cause.as_ref().map(|cause| cause as &dyn Error);
+        idem.reject(admitted.operation(), unresolved.rejection, cause, parts)
+    })
+}
+
+/// Reads the body, and gives the request back with the body in memory.
+async fn protect(
     idem: Idempotency,
     admitted: Admitted,
+    caller: Caller,
     mut parts: Parts,
     body: Body,
 ) -> Result<(Box<Protection>, Request), Response> {
-    let caller = match idem.0.callers.resolve(R::POLICY, &parts) {
-        Ok(caller) => caller,
-        Err(unresolved) => {
-            let cause = unresolved.cause.as_ref().map(|cause| cause as &dyn Error);
-            return Err(idem.reject(admitted.operation(), unresolved.rejection, cause, &parts));
-        }
-    };
     let limit = idem
         .0
         .engine
@@ -125,7 +201,7 @@ async fn protect<R: Route>(
 }
 
 /// Digests the request as it was received: nested routers strip their prefix from the URI.
-fn fingerprint(parts: &Parts, body: &[u8]) -> Fingerprint {
+pub(crate) fn fingerprint(parts: &Parts, body: &[u8]) -> Fingerprint {
     let uri = parts
         .extensions
         .get::<OriginalUri>()
@@ -145,7 +221,7 @@ macro_rules! captured {
             for Captured<($($first,)* $last,), R>
         where
             S: Send + Sync,
-            R: Route,
+            R: Known,
             $($first: FromRequestParts<S> + Send,)*
             $last: FromRequest<S, $last_marker> + Send,
         {
@@ -153,24 +229,17 @@ macro_rules! captured {
 
             async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
                 let (mut parts, body) = request.into_parts();
-                let idem = installed::<R>(&mut parts)?;
+                let idem = installed(R::POLICY, &mut parts)?;
                 $(
                     let $first_arg = $first::from_request_parts(&mut parts, state)
                         .await
                         .map_err(IntoResponse::into_response)?;
                 )*
-                let (protection, request) = match admit::<R>(&idem, &parts)? {
-                    None => (None, Request::from_parts(parts, body)),
-                    Some(admitted) => {
-                        let (protection, request) =
-                            protect::<R>(idem, admitted, parts, body).await?;
-                        (Some(protection), request)
-                    }
-                };
+                let (held, request) = enter(idem, R::POLICY, parts, body).await?;
                 let last = $last::from_request(request, state)
                     .await
                     .map_err(IntoResponse::into_response)?;
-                Ok(Self { args: ($($first_arg,)* last,), protection, route: PhantomData })
+                Ok(Self { args: ($($first_arg,)* last,), held, route: PhantomData })
             }
         }
     };
@@ -179,20 +248,17 @@ macro_rules! captured {
 impl<S, R> FromRequest<S, Via<()>> for Captured<(), R>
 where
     S: Send + Sync,
-    R: Route,
+    R: Known,
 {
     type Rejection = Response;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        let idem = installed::<R>(&mut parts)?;
-        let protection = match admit::<R>(&idem, &parts)? {
-            None => None,
-            Some(admitted) => Some(protect::<R>(idem, admitted, parts, body).await?.0),
-        };
+        let idem = installed(R::POLICY, &mut parts)?;
+        let (held, _) = enter(idem, R::POLICY, parts, body).await?;
         Ok(Self {
             args: (),
-            protection,
+            held,
             route: PhantomData,
         })
     }

@@ -10,6 +10,7 @@ use idem_core::{
 };
 
 use crate::{
+    deferred::Associated,
     install::Idempotency,
     request::{Captured, Protection},
     response,
@@ -28,24 +29,57 @@ pub fn into_response<R: IntoResponse>(answer: R) -> Response {
 
 impl<A, R: Route> Captured<A, R> {
     /// Runs the handler: as it is without a key, else at most once.
-    ///
-    /// It stays thin, since there is one of it for each handler: what does not depend on the
-    /// handler's types is in functions of their own.
-    pub async fn run<S, H, F>(self, select: S, handler: H) -> Response
+    pub fn run<S, H, F>(self, select: S, handler: H) -> impl Future<Output = Response>
     where
         S: FnOnce(&A) -> Selection,
         H: FnOnce(A) -> F,
         F: Future<Output = Response> + Send + 'static,
     {
-        let Some(mut protection) = self.protection else {
-            return handler(self.args).await;
-        };
-        protection.request.selection = select(&self.args);
-        match begin(*protection).await {
-            Next::Answer(response) => response,
-            Next::Bypass => handler(self.args).await,
-            Next::Run(attempt) => run(attempt, Box::pin(handler(self.args))).await,
-        }
+        run_under(R::POLICY, self, select, handler)
+    }
+}
+
+impl<A> Captured<A, Associated> {
+    /// Runs the handler under a policy that only it knows, as [`run`](Captured::run) does.
+    pub fn run_under<S, H, F>(
+        self,
+        policy: &'static Policy,
+        select: S,
+        handler: H,
+    ) -> impl Future<Output = Response>
+    where
+        S: FnOnce(&A) -> Selection,
+        H: FnOnce(A) -> F,
+        F: Future<Output = Response> + Send + 'static,
+    {
+        run_under(policy, self, select, handler)
+    }
+}
+
+/// It stays thin, since there is one of it for each handler: what does not depend on the handler's
+/// types is in functions of their own.
+async fn run_under<A, R, S, H, F>(
+    policy: &'static Policy,
+    captured: Captured<A, R>,
+    select: S,
+    handler: H,
+) -> Response
+where
+    S: FnOnce(&A) -> Selection,
+    H: FnOnce(A) -> F,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let Captured { args, held, .. } = captured;
+    let mut protection = match held.settle(policy) {
+        Ok(Some(protection)) => protection,
+        Ok(None) => return handler(args).await,
+        Err(refusal) => return refusal,
+    };
+    protection.request.selection = select(&args);
+    match begin(*protection).await {
+        Next::Answer(response) => response,
+        Next::Bypass => handler(args).await,
+        Next::Run(attempt) => run(attempt, Box::pin(handler(args))).await,
     }
 }
 

@@ -46,6 +46,12 @@ impl Engine {
         policy.header.unwrap_or(&self.0.settings.defaults.header)
     }
 
+    /// Whether the body of a request must be read before its handler's policy is known: it may turn
+    /// out to be protected. `has_key` says whether it has the key's header.
+    pub fn may_be_keyed(&self, method: &str, has_key: bool) -> bool {
+        has_key && !is_safe(method)
+    }
+
     /// Looks at the head of a request: is it protected, and is its key valid?
     ///
     /// `route` gives the route template, and `lines` are the lines of the key's header. Allocates

@@ -155,6 +155,7 @@
 
 mod attempt;
 mod body;
+mod deferred;
 mod install;
 mod request;
 mod response;
@@ -194,6 +195,7 @@ pub mod __private {
     pub use idem_core::{KeyFormat, OnLapse, Policy, Required, Scope, Selection, nonzero};
 
     pub use crate::{
+        deferred::Associated,
         request::Captured,
         runtime::{Response, Route, extractor, into_response},
     };

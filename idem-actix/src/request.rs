@@ -21,19 +21,60 @@ use actix_web::{
 };
 use futures_util::future::{LocalBoxFuture, poll_fn};
 use idem_core::{
-    Caller, DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Rejection, RequestHead, Selection,
+    Caller, DEFAULT_PROBLEM_BASE, Fingerprint, NotConfigured, Policy, Rejection, RequestHead,
+    Selection,
     engine::{Admission, Admitted, Keyed},
 };
 use pin_project_lite::pin_project;
 
-use crate::{attempt, body::Body, install::Idempotency, response, runtime::Route};
+use crate::{
+    attempt,
+    body::Body,
+    deferred::{self, Deferred, Digest},
+    install::Idempotency,
+    response,
+    runtime::Route,
+};
 
 /// What an `#[idempotent]` handler takes: its own arguments, and what is needed to claim.
 pub struct Captured<A, R> {
     pub(crate) args: A,
     pub(crate) request: HttpRequest,
-    pub(crate) protection: Option<Box<Protection>>,
+    pub(crate) held: Held,
     route: PhantomData<fn() -> R>,
+}
+
+/// What extraction found out.
+pub(crate) enum Held {
+    /// The handler runs as it is.
+    Unprotected,
+    /// There is a key.
+    Keyed(Box<Protection>),
+    /// Nothing yet.
+    Deferred(Deferred),
+}
+
+impl Held {
+    /// Of a request whose extractors run as they do without us.
+    fn without_key(policy: Option<&Policy>, idem: Idempotency) -> Self {
+        match policy {
+            Some(_) => Self::Unprotected,
+            None => Self::Deferred(Deferred { idem, digest: None }),
+        }
+    }
+
+    /// What is to be claimed, if anything.
+    pub(crate) fn settle(
+        self,
+        policy: &'static Policy,
+        request: &HttpRequest,
+    ) -> Result<Option<Box<Protection>>, Error> {
+        match self {
+            Self::Unprotected => Ok(None),
+            Self::Keyed(protection) => Ok(Some(protection)),
+            Self::Deferred(deferred) => deferred.settle(policy, request),
+        }
+    }
 }
 
 /// A keyed request that waits for its claim.
@@ -44,15 +85,29 @@ pub(crate) struct Protection {
 
 impl<A, R> fmt::Debug for Captured<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protected = self.protection.is_some();
+        let held = match self.held {
+            Held::Unprotected => "Unprotected",
+            Held::Keyed(_) => "Keyed",
+            Held::Deferred(_) => "Deferred",
+        };
         f.debug_struct("Captured")
-            .field("protected", &protected)
+            .field("held", &format_args!("{held}"))
             .finish_non_exhaustive()
     }
 }
 
+/// The policy as far as extraction knows it.
+pub trait Known: 'static {
+    /// `None` if it is known only when the handler runs.
+    const POLICY: Option<&'static Policy>;
+}
+
+impl<R: Route> Known for R {
+    const POLICY: Option<&'static Policy> = Some(R::POLICY);
+}
+
 /// The engine of this request.
-fn installed<R: Route>(request: &HttpRequest) -> Result<Idempotency, Error> {
+fn installed(policy: Option<&Policy>, request: &HttpRequest) -> Result<Idempotency, Error> {
     let plain = request.app_data::<Idempotency>();
     let shared = || request.app_data::<Data<Idempotency>>();
     plain
@@ -61,7 +116,8 @@ fn installed<R: Route>(request: &HttpRequest) -> Result<Idempotency, Error> {
         .ok_or_else(|| {
             let remedy = "add `.app_data(idem.clone())` to the `App` of this handler";
             let cause = NotConfigured::NoEngine { remedy };
-            tracing::error!(handler = R::POLICY.name(), %cause, "rejected");
+            let handler = policy.map_or(deferred::NAME, Policy::name);
+            tracing::error!(handler, %cause, "rejected");
             let rejection = Rejection::NotConfigured;
             refusal(
                 &rejection,
@@ -70,20 +126,49 @@ fn installed<R: Route>(request: &HttpRequest) -> Result<Idempotency, Error> {
         })
 }
 
-/// Looks for the key.
-fn admit<R: Route>(idem: &Idempotency, request: &HttpRequest) -> Admission {
+/// Looks for the key; `None` if the handler runs as it is.
+pub(crate) fn admit(
+    idem: &Idempotency,
+    policy: &'static Policy,
+    request: &HttpRequest,
+) -> Result<Option<Admitted>, Rejection> {
     let engine = &idem.0.engine;
     // The macro has checked a name of the handler's own.
-    let own = R::POLICY.own_header().map(HeaderName::from_static);
+    let own = policy.own_header().map(HeaderName::from_static);
     let name = own.as_ref().or(idem.0.header.as_ref());
     let lines = name.map(|name| request.headers().get_all(name));
     let lines = lines.into_iter().flatten();
-    engine.admit(
-        R::POLICY,
+    match engine.admit(
+        policy,
         request.method().as_str(),
         || request.match_pattern(),
         lines.map(HeaderValue::as_bytes),
-    )
+    ) {
+        Admission::Unprotected => Ok(None),
+        Admission::Keyed(admitted) => Ok(Some(admitted)),
+        Admission::Rejected(rejection) => Err(rejection),
+    }
+}
+
+/// Names the caller.
+pub(crate) fn caller(
+    idem: &Idempotency,
+    policy: &Policy,
+    admitted: &Admitted,
+    request: &HttpRequest,
+) -> Result<Caller, Error> {
+    let callers = &idem.0.callers;
+    callers.resolve(policy, request).map_err(|unresolved| {
+        let cause = unresolved.cause.as_ref().map(|cause| cause as _);
+        let engine = &idem.0.engine;
+        let rejection = engine.reject(admitted.operation(), unresolved.rejection, cause);
+        refuse(idem, &rejection, request)
+    })
+}
+
+/// An extractor's error that answers a refusal, as the application words it.
+pub(crate) fn refuse(idem: &Idempotency, rejection: &Rejection, request: &HttpRequest) -> Error {
+    refusal(rejection, idem.refuse(rejection, request))
 }
 
 /// An extractor's error that answers a refusal.
@@ -92,30 +177,49 @@ fn refusal(rejection: &Rejection, response: HttpResponse) -> Error {
 }
 
 /// A request whose extractors run before its claim.
-struct Entrance<R> {
+struct Entrance {
     idem: Idempotency,
     request: HttpRequest,
-    admission: Result<Admitted, Rejection>,
-    /// Named when the body is opened.
-    caller: Option<Caller>,
+    /// Who may have the body; `None` once it is open.
+    gate: Option<Gate>,
+    /// Whose body it is; `None` as long as that is not known.
+    owner: Option<(Admitted, Caller)>,
     body: Body,
-    route: PhantomData<fn() -> R>,
 }
 
-impl<R: Route> Entrance<R> {
-    fn new(
-        idem: Idempotency,
-        admission: Result<Admitted, Rejection>,
-        request: HttpRequest,
-        payload: Payload,
-    ) -> Self {
+/// Who may have the body.
+enum Gate {
+    /// Who is admitted under the policy, and named.
+    Admitted(&'static Policy, Result<Admitted, Rejection>),
+    /// Everybody: what the policy says is looked at later.
+    Anyone,
+}
+
+impl Gate {
+    /// `None` if the extractors run as they do without us.
+    fn of(
+        idem: &Idempotency,
+        policy: Option<&'static Policy>,
+        request: &HttpRequest,
+    ) -> Option<Self> {
+        match policy {
+            Some(policy) => {
+                let admission = admit(idem, policy, request).transpose()?;
+                Some(Self::Admitted(policy, admission))
+            }
+            None => deferred::may_be_keyed(idem, request).then_some(Self::Anyone),
+        }
+    }
+}
+
+impl Entrance {
+    fn new(idem: Idempotency, gate: Gate, request: HttpRequest, payload: Payload) -> Self {
         Self {
             idem,
             request,
-            admission,
-            caller: None,
+            gate: Some(gate),
+            owner: None,
             body: Body::new(payload),
-            route: PhantomData,
         }
     }
 
@@ -133,7 +237,7 @@ impl<R: Route> Entrance<R> {
                     // What was wrong with the body goes before what the extractor made of it.
                     Poll::Ready(Err(error)) => {
                         return Poll::Ready(Err(match self.body.refusal() {
-                            Some(rejection) => self.reject(rejection, None),
+                            Some(rejection) => self.reject(rejection),
                             None => error.into(),
                         }));
                     }
@@ -147,71 +251,64 @@ impl<R: Route> Entrance<R> {
 
     /// Lets the body be read, unless the request is refused for its key or its caller.
     fn open(&mut self) -> Result<(), Error> {
-        if self.caller.is_none() {
-            self.caller = Some(self.enter()?);
+        match self.gate.take() {
+            None => return Ok(()),
+            Some(Gate::Anyone) => {}
+            Some(Gate::Admitted(_, Err(rejection))) => {
+                return Err(refuse(&self.idem, &rejection, &self.request));
+            }
+            Some(Gate::Admitted(policy, Ok(admitted))) => {
+                let caller = caller(&self.idem, policy, &admitted, &self.request)?;
+                self.owner = Some((admitted, caller));
+            }
         }
+        let limit = self.idem.0.engine.max_request_body(None);
+        if declared(&self.request).is_some_and(|length| length > limit) {
+            return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }));
+        }
+        self.body.open(limit);
         Ok(())
     }
 
-    fn enter(&self) -> Result<Caller, Error> {
-        if let Err(rejection) = &self.admission {
-            return Err(self.refuse(rejection));
-        }
-        let caller = match self.idem.0.callers.resolve(R::POLICY, &self.request) {
-            Ok(caller) => caller,
-            Err(unresolved) => {
-                let cause = unresolved.cause.as_ref().map(|cause| cause as _);
-                return Err(self.reject(unresolved.rejection, cause));
-            }
-        };
-        let limit = self.idem.0.engine.max_request_body(None);
-        if declared(&self.request).is_some_and(|length| length > limit) {
-            return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }, None));
-        }
-        self.body.open(limit);
-        Ok(caller)
-    }
-
     /// Reads what the extractors left of the body.
-    async fn protect(mut self) -> Result<Box<Protection>, Error> {
-        let caller = match self.caller.take() {
-            Some(caller) => caller,
-            None => self.enter()?,
-        };
+    async fn finish(mut self) -> Result<Held, Error> {
+        self.open()?;
         let body = match self.body.read().await {
             Ok(body) => body,
-            Err(rejection) => return Err(self.reject(rejection, None)),
+            Err(rejection) => return Err(self.reject(rejection)),
         };
-        let admitted = match self.admission {
-            Ok(admitted) => admitted,
-            Err(ref rejection) => return Err(self.refuse(rejection)),
+        let fingerprint = fingerprint(&self.request, &body);
+        let attempt = attempt::slot(&self.request).0;
+        let idem = self.idem;
+        let Some((admitted, caller)) = self.owner else {
+            let digest = Some(Box::new(Digest {
+                fingerprint,
+                attempt,
+            }));
+            return Ok(Held::Deferred(Deferred { idem, digest }));
         };
         let request = Keyed {
             admitted,
             caller,
-            fingerprint: fingerprint(&self.request, &body),
-            attempt: Some(attempt::slot(&self.request).0),
+            fingerprint,
+            attempt: Some(attempt),
             selection: Selection::new(),
         };
-        let idem = self.idem;
-        Ok(Box::new(Protection { idem, request }))
+        Ok(Held::Keyed(Box::new(Protection { idem, request })))
     }
 
     /// Refuses, and tells the observers.
-    fn reject(
-        &self,
-        rejection: Rejection,
-        cause: Option<&(dyn std::error::Error + 'static)>,
-    ) -> Error {
-        let Ok(admitted) = &self.admission else {
-            return self.refuse(&rejection);
-        };
+    fn reject(&self, rejection: Rejection) -> Error {
         let engine = &self.idem.0.engine;
-        self.refuse(&engine.reject(admitted.operation(), rejection, cause))
-    }
-
-    fn refuse(&self, rejection: &Rejection) -> Error {
-        refusal(rejection, self.idem.refuse(rejection, &self.request))
+        let rejection = match &self.owner {
+            Some((admitted, _)) => engine.reject(admitted.operation(), rejection, None),
+            None => {
+                let route = self.request.match_pattern();
+                let operation = deferred::operation(&self.request, route.as_deref());
+                engine.reject(operation, rejection, None)
+            }
+        };
+        refuse(&self.idem, &rejection, &self.request)
     }
 }
 
@@ -240,7 +337,7 @@ pin_project! {
         Plain {
             #[pin]
             extraction: F,
-            request: Option<HttpRequest>,
+            rest: Option<(HttpRequest, Held)>,
         },
         /// Under a key, or refused.
         Keyed {
@@ -261,15 +358,15 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const ONCE: &str = "a future is not polled after its end";
         Poll::Ready(match self.project() {
-            CapturingProjection::Plain {
-                extraction,
-                request,
-            } => ready!(extraction.poll(context))
-                .map(|args| Captured {
-                    args,
-                    request: request.take().expect(ONCE),
-                    protection: None,
-                    route: PhantomData,
+            CapturingProjection::Plain { extraction, rest } => ready!(extraction.poll(context))
+                .map(|args| {
+                    let (request, held) = rest.take().expect(ONCE);
+                    Captured {
+                        args,
+                        request,
+                        held,
+                        route: PhantomData,
+                    }
                 })
                 .map_err(Into::into),
             CapturingProjection::Keyed { extraction } => ready!(extraction.as_mut().poll(context)),
@@ -282,7 +379,7 @@ where
 /// are looked at, unless one of the first reads the body.
 macro_rules! captured {
     ($($first:ident $first_arg:ident),*; $($last:ident $last_arg:ident)?) => {
-        impl<R: Route, $($first: FromRequest + 'static,)* $($last: FromRequest + 'static)?> FromRequest
+        impl<R: Known, $($first: FromRequest + 'static,)* $($last: FromRequest + 'static)?> FromRequest
             for Captured<($($first,)* $($last,)?), R>
         {
             type Error = Error;
@@ -293,21 +390,18 @@ macro_rules! captured {
             >;
 
             fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-                let idem = match installed::<R>(request) {
+                let idem = match installed(R::POLICY, request) {
                     Ok(idem) => idem,
                     Err(error) => return Capturing::Refused { error: Some(error) },
                 };
-                let admission = match admit::<R>(&idem, request) {
-                    Admission::Unprotected => return Capturing::Plain {
+                let Some(gate) = Gate::of(&idem, R::POLICY, request) else {
+                    return Capturing::Plain {
                         extraction: <($($first,)* $($last,)?)>::from_request(request, payload),
-                        request: Some(request.clone()),
-                    },
-                    Admission::Keyed(admitted) => Ok(admitted),
-                    Admission::Rejected(rejection) => Err(rejection),
+                        rest: Some((request.clone(), Held::without_key(R::POLICY, idem))),
+                    };
                 };
                 let request = request.clone();
-                let mut entrance =
-                    Entrance::<R>::new(idem, admission, request.clone(), payload.take());
+                let mut entrance = Entrance::new(idem, gate, request.clone(), payload.take());
                 let extraction = Box::pin(async move {
                     #[allow(unused_mut, unused_variables, reason = "not every handler has arguments")]
                     let mut payload = entrance.body.payload();
@@ -320,9 +414,9 @@ macro_rules! captured {
                         let extraction = $last::from_request(&request, &mut payload);
                         let $last_arg = entrance.extract(extraction).await?;
                     )?
-                    let protection = Some(entrance.protect().await?);
+                    let held = entrance.finish().await?;
                     let args = ($($first_arg,)* $($last_arg,)?);
-                    Ok(Captured { args, request, protection, route: PhantomData })
+                    Ok(Captured { args, request, held, route: PhantomData })
                 });
                 Capturing::Keyed { extraction }
             }

@@ -10,6 +10,7 @@ use idem_core::{
 };
 
 use crate::{
+    deferred::Associated,
     install::Idempotency,
     request::{Captured, Protection},
     response,
@@ -33,31 +34,64 @@ pub fn into_response<R: Responder>(answer: R, request: &HttpRequest) -> Response
 
 impl<A, R: Route> Captured<A, R> {
     /// Runs the handler: as it is without a key, else at most once.
-    ///
-    /// It stays thin, since there is one of it for each handler: what does not depend on the
-    /// handler's types is in functions of their own.
-    pub async fn run<S, H, F>(self, select: S, handler: H) -> Response
+    pub fn run<S, H, F>(self, select: S, handler: H) -> impl Future<Output = Response>
     where
         S: FnOnce(&A) -> Selection,
         H: FnOnce(A, HttpRequest) -> F,
         F: Future<Output = Response> + 'static,
     {
-        let Some(mut protection) = self.protection else {
-            return handler(self.args, self.request).await;
-        };
-        protection.request.selection = select(&self.args);
-        match begin(*protection, &self.request).await {
-            Next::Answer(response) => response,
-            Next::Bypass => handler(self.args, self.request).await,
-            Next::Run(attempt) => {
-                let request = self.request.clone();
-                run(
-                    attempt,
-                    Box::pin(handler(self.args, request)),
-                    &self.request,
-                )
-                .await
-            }
+        run_under(R::POLICY, self, select, handler)
+    }
+}
+
+impl<A> Captured<A, Associated> {
+    /// Runs the handler under a policy that only it knows, as [`run`](Captured::run) does.
+    pub fn run_under<S, H, F>(
+        self,
+        policy: &'static Policy,
+        select: S,
+        handler: H,
+    ) -> impl Future<Output = Response>
+    where
+        S: FnOnce(&A) -> Selection,
+        H: FnOnce(A, HttpRequest) -> F,
+        F: Future<Output = Response> + 'static,
+    {
+        run_under(policy, self, select, handler)
+    }
+}
+
+/// It stays thin, since there is one of it for each handler: what does not depend on the handler's
+/// types is in functions of their own.
+async fn run_under<A, R, S, H, F>(
+    policy: &'static Policy,
+    captured: Captured<A, R>,
+    select: S,
+    handler: H,
+) -> Response
+where
+    S: FnOnce(&A) -> Selection,
+    H: FnOnce(A, HttpRequest) -> F,
+    F: Future<Output = Response> + 'static,
+{
+    let Captured {
+        args,
+        request,
+        held,
+        ..
+    } = captured;
+    let mut protection = match held.settle(policy, &request) {
+        Ok(Some(protection)) => protection,
+        Ok(None) => return handler(args, request).await,
+        Err(refusal) => return Response::from_error(refusal),
+    };
+    protection.request.selection = select(&args);
+    match begin(*protection, &request).await {
+        Next::Answer(response) => response,
+        Next::Bypass => handler(args, request).await,
+        Next::Run(attempt) => {
+            let handler = Box::pin(handler(args, request.clone()));
+            run(attempt, handler, &request).await
         }
     }
 }

@@ -6,7 +6,7 @@
 
 mod given;
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Path, Result, Token};
@@ -27,6 +27,8 @@ pub(crate) struct Args {
     pub(crate) key_format: Option<KeyFormat>,
     pub(crate) operation: Option<String>,
     pub(crate) on_lapse: Option<OnLapse>,
+    /// That the handler stands in an `impl`, and where that is said.
+    pub(crate) associated: Option<Span>,
     /// Where the adapter is, with the spans of the literal.
     pub(crate) adapter: Option<Path>,
 }
@@ -73,7 +75,7 @@ struct Argument {
 }
 
 /// All arguments, in the order in which messages list them.
-const ARGUMENTS: [Argument; 10] = [
+const ARGUMENTS: [Argument; 11] = [
     Argument {
         name: "scope",
         example: r#"scope = "user""#,
@@ -124,11 +126,21 @@ const ARGUMENTS: [Argument; 10] = [
         set: |args, given| given.on_lapse().map(|value| args.on_lapse = Some(value)),
     },
     Argument {
+        name: "associated",
+        example: "associated",
+        set: |args, given| given.alone().map(|span| args.associated = Some(span)),
+    },
+    Argument {
         name: "crate",
         example: r#"crate = "my_idem""#,
         set: |args, given| given.adapter().map(|value| args.adapter = Some(value)),
     },
 ];
+
+/// The key is looked for before the policy of an associated handler is known.
+const HEADER_OF_ASSOCIATED: &str = "an associated handler reads its key from the engine's header; \
+                                    set it with `Builder::header`, or move the handler out of the \
+                                    `impl` block";
 
 impl Args {
     /// Reads the arguments; what cannot be read is reported and left out.
@@ -145,7 +157,7 @@ impl Args {
     }
 
     fn read_list(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {
-        let mut seen = Vec::new();
+        let mut seen = Vec::<Ident>::new();
         while !input.is_empty() {
             match input.parse::<Given>() {
                 Ok(given) => {
@@ -162,15 +174,18 @@ impl Args {
                 diagnostics.push(error);
             }
         }
+        if let (Some(_), Some(header)) = (self.associated, seen.iter().find(|it| *it == "header")) {
+            diagnostics.push(Error::new(header.span(), HEADER_OF_ASSOCIATED));
+        }
     }
 
-    fn read(&mut self, given: &Given, seen: &mut Vec<&'static str>) -> Result<()> {
-        let name = given.argument.name;
-        if seen.contains(&name) {
+    fn read(&mut self, given: &Given, seen: &mut Vec<Ident>) -> Result<()> {
+        let name = &given.name;
+        if seen.contains(name) {
             let message = format!("duplicate argument `{name}`");
-            return Err(Error::new(given.name.span(), message));
+            return Err(Error::new(name.span(), message));
         }
-        seen.push(name);
+        seen.push(name.clone());
         (given.argument.set)(self, given)
     }
 }
@@ -231,12 +246,18 @@ mod tests {
 
     #[test]
     fn the_example_of_each_argument_is_accepted() {
-        let examples = ARGUMENTS.map(|argument| argument.example).join(", ");
-        let args = read(examples.parse().expect("examples are tokens"));
+        let free = ARGUMENTS.iter().filter(|it| it.name != "associated");
+        let examples: Vec<_> = free.map(|argument| argument.example).collect();
+        let args = read(examples.join(", ").parse().expect("examples are tokens"));
         assert!(args.scope.is_some() && args.ttl.is_some() && args.lease.is_some());
         assert!(args.wait.is_some() && args.required.is_some() && args.header.is_some());
         assert!(args.key_format.is_some() && args.operation.is_some());
         assert!(args.on_lapse.is_some() && args.adapter.is_some());
+        assert!(args.associated.is_none());
+        let associated = ARGUMENTS.iter().filter(|it| it.name != "header");
+        let examples: Vec<_> = associated.map(|argument| argument.example).collect();
+        let args = read(examples.join(", ").parse().expect("examples are tokens"));
+        assert!(args.associated.is_some());
     }
 
     #[test]
@@ -246,6 +267,7 @@ mod tests {
         assert!(args.wait.is_none() && args.required.is_none() && args.header.is_none());
         assert!(args.key_format.is_none() && args.operation.is_none());
         assert!(args.on_lapse.is_none() && args.adapter.is_none());
+        assert!(args.associated.is_none());
     }
 
     #[test]
@@ -341,7 +363,8 @@ mod tests {
     #[test]
     fn an_unknown_argument_is_passed_as_a_whole() {
         let message = "unknown argument `tll`; expected one of `scope`, `ttl`, `lease`, `wait`, \
-                       `required`, `header`, `key_format`, `operation`, `on_lapse`, `crate`";
+                       `required`, `header`, `key_format`, `operation`, `on_lapse`, \
+                       `associated`, `crate`";
         refused(quote!(tll = f::<u8, 3>(1, 2), ttl = "1s"), &[message]);
     }
 
@@ -356,7 +379,8 @@ mod tests {
     #[test]
     fn wrong_syntax_is_one_mistake_for_each_argument() {
         let names = "expected the name of an argument: `scope`, `ttl`, `lease`, `wait`, \
-                     `required`, `header`, `key_format`, `operation`, `on_lapse`, `crate`";
+                     `required`, `header`, `key_format`, `operation`, `on_lapse`, \
+                       `associated`, `crate`";
         refused(quote!("user"), &[names]);
         refused(quote!(, ttl = "1s"), &[names]);
         refused(
@@ -397,6 +421,25 @@ mod tests {
                 "the value of `ttl` is not complete",
                 r#"`scope` needs a value, such as `scope = "user"`"#,
             ],
+        );
+    }
+
+    #[test]
+    fn an_associated_handler_names_no_header() {
+        let header = "an associated handler reads its key from the engine's header; set it with \
+                      `Builder::header`, or move the handler out of the `impl` block";
+        refused(quote!(associated, header = "X-Event-Id"), &[header]);
+        refused(
+            quote!(header = "X Event", ttl = "0s", associated),
+            &[
+                "invalid header name `X Event`: expected letters, digits and `-`, such as `X-Event-Id`",
+                "invalid duration `0s`: it must be longer than zero",
+                header,
+            ],
+        );
+        refused(
+            quote!(associated = "yes"),
+            &["`associated` is written alone"],
         );
     }
 

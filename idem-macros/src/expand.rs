@@ -12,6 +12,7 @@ use syn::spanned::Spanned;
 use syn::{GenericParam, Generics, ReturnType, Signature};
 
 use crate::args::{Args, KeyFormat, OnLapse, Required, Scope, Time};
+use crate::associated;
 use crate::diagnostics::Diagnostics;
 use crate::handler::Handler;
 
@@ -76,6 +77,9 @@ pub(crate) fn idempotent(
     let mut diagnostics = Diagnostics::default();
     let args = Args::parse(args, &mut diagnostics);
     let handler = Handler::parse(item.clone(), &mut diagnostics);
+    if let (Some(handler), None) = (&handler, args.associated) {
+        handler.refuse_self_type(&mut diagnostics);
+    }
     match (handler, diagnostics.into_compile_errors()) {
         (Some(handler), None) => expand(framework, &args, &handler),
         (_, errors) => quote!(#errors #item),
@@ -88,17 +92,75 @@ fn expand(framework: Framework, args: &Args, handler: &Handler) -> TokenStream {
         None => framework.adapter(),
     };
     let private = quote!(#adapter::__private);
+    let policy = policy(&private, args, handler);
+    if let Some(argument) = args.associated {
+        let form = associated::form(&private, argument, &policy, handler);
+        return function(framework, &private, &form, handler);
+    }
     let marker = format_ident!("__idem_{}", handler.sig.ident, span = Span::mixed_site());
-    let route = route(&private, &marker, args, handler);
-    let function = function(framework, &private, &marker, handler);
+    let route = route(&private, &marker, &policy, handler);
+    let form = free(framework, &private, &marker, handler);
+    let function = function(framework, &private, &form, handler);
     quote!(#route #function)
 }
 
-/// The type that carries the handler's policy to its extraction.
-fn route(private: &TokenStream, marker: &Ident, args: &Args, handler: &Handler) -> TokenStream {
-    let vis = &handler.vis;
+/// The pieces in which a free and an associated handler differ.
+pub(crate) struct Form {
+    /// The type that carries the policy, as far as one does.
+    pub(crate) route: TokenStream,
+    /// Attributes of the function that the framework calls.
+    pub(crate) outside: TokenStream,
+    /// Items inside of that function.
+    pub(crate) first: TokenStream,
+    /// The method of `Captured` that runs the handler.
+    pub(crate) run: TokenStream,
+    /// Its first argument, if it is one more.
+    pub(crate) policy: TokenStream,
+    /// The handler itself.
+    pub(crate) callee: TokenStream,
+    /// Items after that function.
+    pub(crate) beside: TokenStream,
+}
+
+/// The form of a free handler: it stands inside of the function that the framework calls.
+fn free(framework: Framework, private: &TokenStream, marker: &Ident, handler: &Handler) -> Form {
+    // In an `impl` there is no such check: a constant cannot name `Self`.
+    let extractors = framework.extractors(private, handler);
+    let Handler {
+        outside,
+        inside,
+        sig,
+        body,
+        ..
+    } = handler;
+    Form {
+        route: quote!(#marker),
+        outside: quote!(#(#outside)*),
+        first: quote!(#(#inside)* #sig #body #extractors),
+        run: quote!(run),
+        policy: TokenStream::new(),
+        callee: sig.ident.to_token_stream(),
+        beside: TokenStream::new(),
+    }
+}
+
+/// What the attribute says, as a constant expression.
+fn policy(private: &TokenStream, args: &Args, handler: &Handler) -> TokenStream {
     let name = format!("::{}", handler.sig.ident.unraw());
     let settings = settings(private, args);
+    quote! {
+        #private::Policy::new(::core::concat!(::core::module_path!(), #name)) #settings
+    }
+}
+
+/// The type that carries the handler's policy to its extraction.
+fn route(
+    private: &TokenStream,
+    marker: &Ident,
+    policy: &TokenStream,
+    handler: &Handler,
+) -> TokenStream {
+    let vis = &handler.vis;
     quote! {
         #[doc(hidden)]
         // The compiler spares a macro's items these; clippy and editors do not.
@@ -110,9 +172,7 @@ fn route(private: &TokenStream, marker: &Ident, args: &Args, handler: &Handler) 
         )]
         #vis struct #marker;
         impl #private::Route for #marker {
-            const POLICY: &'static #private::Policy = &#private::Policy::new(
-                ::core::concat!(::core::module_path!(), #name)
-            ) #settings;
+            const POLICY: &'static #private::Policy = &#policy;
         }
     }
 }
@@ -129,6 +189,7 @@ fn settings(private: &TokenStream, args: &Args) -> TokenStream {
         key_format,
         operation,
         on_lapse,
+        associated: _,
         adapter: _,
     } = args;
     let mut calls = TokenStream::new();
@@ -180,20 +241,23 @@ fn duration(private: &TokenStream, time: &Time) -> TokenStream {
     }
 }
 
-/// The function that the framework calls, with the user's own inside.
+/// The function that the framework calls, and the user's own.
 fn function(
     framework: Framework,
     private: &TokenStream,
-    marker: &Ident,
+    form: &Form,
     handler: &Handler,
 ) -> TokenStream {
-    let Handler {
+    let Form {
+        route,
         outside,
-        inside,
-        vis,
-        sig,
-        body,
-    } = handler;
+        first,
+        run,
+        policy,
+        callee: own,
+        beside,
+    } = form;
+    let Handler { vis, sig, body, .. } = handler;
     let Signature {
         asyncness,
         fn_token,
@@ -205,7 +269,6 @@ fn function(
     let where_clause = &generics.where_clause;
     let turbofish = turbofish(generics);
     let types = handler.arguments().map(|argument| &argument.ty);
-    let extractors = framework.extractors(private, handler);
     let arguments: Vec<_> = (0..handler.arguments().count())
         .map(|index| local(&format!("arg{index}")))
         .collect();
@@ -218,7 +281,7 @@ fn function(
     let request = request.iter().map(|request| quote!(&#request));
 
     // A handler that is not `Send` is reported at these tokens.
-    let run = located_at(quote!(#captured.run), name.span());
+    let run = located_at(quote!(#captured.#run), name.span());
     // A return type that is no response is reported at the argument of `into_response`.
     let returned = match output {
         ReturnType::Default => name.span(),
@@ -231,14 +294,13 @@ fn function(
     let mut outer_body = Group::new(
         Delimiter::Brace,
         quote! {
-            #(#inside)*
-            #sig #body
-            #extractors
+            #first
             #run(
+                #policy
                 |_| #private::Selection::new(),
                 |(#(#arguments,)*) #(, #parameter)*| async move {
                     // Called through a local, or clippy would take it for needlessly async.
-                    let #callee = #name #turbofish;
+                    let #callee = #own #turbofish;
                     let #answer = #callee(#(#arguments),*).await;
                     #private::into_response(#returned #(, #request)*)
                 },
@@ -249,12 +311,13 @@ fn function(
     outer_body.set_span(body.span());
 
     quote! {
-        #(#outside)*
+        #outside
         #lints
         #vis #asyncness #fn_token #name #generics(
-            #captured: #private::Captured<(#(#types,)*), #marker>,
+            #captured: #private::Captured<(#(#types,)*), #route>,
         ) -> #private::Response #where_clause
         #outer_body
+        #beside
     }
 }
 

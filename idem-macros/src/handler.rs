@@ -41,8 +41,7 @@ const ROUTES: [&str; 12] = [
 
 const NOT_ASYNC: &str = "`#[idempotent]` needs an `async fn`";
 
-const SELF_TYPE: &str =
-    "`#[idempotent]` cannot see `Self`; move the handler out of the `impl` block";
+const SELF_TYPE: &str = "`#[idempotent]` cannot see `Self`; add `associated` to its arguments";
 
 /// A function that can be wrapped, unless something was reported.
 pub(crate) struct Handler {
@@ -77,6 +76,22 @@ impl Handler {
             FnArg::Typed(argument) => Some(argument),
             FnArg::Receiver(_) => None,
         })
+    }
+
+    /// Reports `Self` in the signature: it is not the type of the `impl` to a function inside of
+    /// another.
+    pub(crate) fn refuse_self_type(&self, diagnostics: &mut Diagnostics) {
+        let arguments = self.arguments().map(|it| it.ty.to_token_stream());
+        let output = match &self.sig.output {
+            ReturnType::Type(_, output) => Some(output.to_token_stream()),
+            ReturnType::Default => None,
+        };
+        for this in arguments
+            .chain(output)
+            .filter_map(|it| find_ident(it, "Self"))
+        {
+            diagnostics.push(Error::new_spanned(this, SELF_TYPE));
+        }
     }
 
     /// Moves outside what belongs there.
@@ -195,11 +210,6 @@ fn check_signature(sig: &Signature, diagnostics: &mut Diagnostics) {
             FnArg::Typed(argument) => check_argument(argument, &mut refuse),
         }
     }
-    if let ReturnType::Type(_, output) = &sig.output
-        && let Some(this) = find_ident(output.to_token_stream(), "Self")
-    {
-        refuse(&this, SELF_TYPE);
-    }
     if let Some(argument) = sig.inputs.iter().nth(MAX_ARGUMENTS) {
         refuse(
             argument,
@@ -216,14 +226,11 @@ fn check_argument(argument: &PatType, refuse: &mut impl FnMut(&dyn ToTokens, &st
         );
     }
     let tokens = argument.ty.to_token_stream();
-    if let Some(keyword) = find_ident(tokens.clone(), "impl") {
+    if let Some(keyword) = find_ident(tokens, "impl") {
         refuse(
             &keyword,
             "`#[idempotent]` cannot name an `impl Trait` argument; use a type parameter",
         );
-    }
-    if let Some(this) = find_ident(tokens, "Self") {
-        refuse(&this, SELF_TYPE);
     }
     if let Type::Reference(reference) = argument.ty.as_ref()
         && reference
@@ -420,14 +427,23 @@ mod tests {
                 "a handler is not generic over a lifetime; its arguments own their data",
                 "`#[idempotent]` cannot see `self`; move the handler out of the `impl` block",
                 "`#[idempotent]` cannot name an `impl Trait` argument; use a type parameter",
-                "`#[idempotent]` cannot see `Self`; move the handler out of the `impl` block",
                 "an argument cannot depend on `cfg`; write the handler once for each case",
                 "a handler's arguments own their data; take it by value",
                 "an argument cannot depend on `cfg`; write the handler once for each case",
                 "a handler's arguments own their data; take it by value",
-                "`#[idempotent]` cannot see `Self`; move the handler out of the `impl` block",
             ],
         );
+    }
+
+    #[test]
+    fn the_type_of_an_impl_is_reported_wherever_the_signature_names_it() {
+        let handler = read(quote!(
+            async fn create(a: A, b: Json<Self>, c: (Self, Self)) -> Result<Self, Error> {}
+        ));
+        let mut diagnostics = Diagnostics::default();
+        handler.refuse_self_type(&mut diagnostics);
+        let message = "`#[idempotent]` cannot see `Self`; add `associated` to its arguments";
+        assert_eq!(diagnostics.messages(), [message; 3]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! function apart, `expand` writes the new one.
 
 mod args;
+mod associated;
 mod diagnostics;
 mod duration;
 mod expand;

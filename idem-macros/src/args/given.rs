@@ -1,6 +1,6 @@
 //! One argument as it was written, and the values it can have.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{Error, Expr, ExprLit, Lit, LitStr, Path, Result, Token};
@@ -143,6 +143,17 @@ impl Given {
                 text,
                 format!(r#"unknown reaction `{other}`; expected `"takeover"` or `"unknown"`"#),
             ),
+        }
+    }
+
+    /// Where the name is, if there is no value.
+    pub(super) fn alone(&self) -> Result<Span> {
+        match &self.value {
+            None => Ok(self.name.span()),
+            Some(value) => {
+                let message = format!("`{}` is written alone", self.argument.name);
+                Err(Error::new_spanned(value, message))
+            }
         }
     }
 

@@ -31,10 +31,7 @@ pub(crate) fn form(
     } = handler;
     // As an identifier of ours, it keeps the compiler from reporting one handler twice.
     let name = format_ident!("__idem_{}", sig.ident.unraw(), span = Span::mixed_site());
-    let levels = outside
-        .iter()
-        .filter(|it| is_level(it) || it.path().is_ident("deprecated"))
-        .map(met_by_one);
+    let levels = outside.iter().filter(|it| is_level(it)).map(met_by_one);
     let sig = Signature {
         ident: name.clone(),
         ..sig.clone()

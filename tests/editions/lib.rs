@@ -31,6 +31,7 @@ pub mod axum {
         /// What makes the router of each form, by the name of its file.
         pub fn routers() -> Vec<(_, fn() -> ::axum::Router)>, each of its router;
         arguments_named_like_ours
+        associated_functions
         attributes_above
         attributes_below
         attributes_in_every_legal_order
@@ -61,6 +62,7 @@ pub mod actix {
         /// What mounts the handlers of each form, by the name of its file.
         pub fn configures() -> Vec<(_, fn(&mut ::actix_web::web::ServiceConfig))>, each of its configure;
         arguments_named_like_ours
+        associated_functions
         attributes_above
         attributes_below
         attributes_in_every_legal_order

@@ -182,6 +182,9 @@ fn routes(config: &mut web::ServiceConfig) {
         .route("/required-any", web::route().to(required_any))
         .route("/uuid", web::post().to(uuid))
         .route("/event", web::post().to(event))
+        .route("/associated", web::route().to(Charges::create))
+        .route("/associated-required", web::route().to(Charges::require))
+        .route("/associated-uuid", web::post().to(Charges::identify))
         .route("/wait", web::post().to(wait))
         .route("/wait-briefly", web::post().to(wait_briefly))
         .route("/unknown", web::post().to(unknown))
@@ -335,6 +338,35 @@ scripted! {
     named,
     #[idempotent]
     fallback,
+}
+
+/// Handlers that are associated functions.
+struct Charges;
+
+impl Charges {
+    #[idempotent(associated)]
+    async fn create(context: Context, attempt: Attempt, script: Json<Script>) -> HttpResponse {
+        Self::perform(context, attempt, script).await
+    }
+
+    #[idempotent(associated, required)]
+    async fn require(context: Context, attempt: Attempt, script: Json<Script>) -> HttpResponse {
+        Self::perform(context, attempt, script).await
+    }
+
+    #[idempotent(
+        associated,
+        key_format = "uuid",
+        scope = "tenant",
+        operation = "charges.identify"
+    )]
+    async fn identify(context: Context, attempt: Attempt, script: Json<Script>) -> HttpResponse {
+        Self::perform(context, attempt, script).await
+    }
+
+    async fn perform(context: Context, attempt: Attempt, script: Json<Script>) -> HttpResponse {
+        context.perform(&attempt, script.into_inner()).await
+    }
 }
 
 /// A handler with a span of its own.

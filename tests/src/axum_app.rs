@@ -116,6 +116,9 @@ fn routes(app: &App) -> Router<App> {
         .route("/required-any", any(required_any))
         .route("/uuid", post(uuid))
         .route("/event", post(event))
+        .route("/associated", any(Charges::create))
+        .route("/associated-required", any(Charges::require))
+        .route("/associated-uuid", post(Charges::identify))
         .route("/wait", post(wait))
         .route("/wait-briefly", post(wait_briefly))
         .route("/unknown", post(unknown))
@@ -266,6 +269,35 @@ scripted! {
     named,
     #[idempotent]
     fallback,
+}
+
+/// Handlers that are associated functions.
+struct Charges;
+
+impl Charges {
+    #[idempotent(associated)]
+    async fn create(context: Context, attempt: Attempt, Json(script): Json<Script>) -> Response {
+        Self::perform(context, attempt, script).await
+    }
+
+    #[idempotent(associated, required)]
+    async fn require(context: Context, attempt: Attempt, Json(script): Json<Script>) -> Response {
+        Self::perform(context, attempt, script).await
+    }
+
+    #[idempotent(
+        associated,
+        key_format = "uuid",
+        scope = "tenant",
+        operation = "charges.identify"
+    )]
+    async fn identify(context: Context, attempt: Attempt, Json(script): Json<Script>) -> Response {
+        Self::perform(context, attempt, script).await
+    }
+
+    async fn perform(context: Context, attempt: Attempt, script: Script) -> Response {
+        context.perform(&attempt, script).await
+    }
 }
 
 /// A handler with a span of its own.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod associated;
 mod attempts;
 mod body;
 mod concurrency;

@@ -1,0 +1,10 @@
+use idem_axum::idempotent;
+
+struct Service;
+
+impl Service {
+    #[idempotent(associated)]
+    async fn create(self) {}
+}
+
+fn main() {}

@@ -69,6 +69,7 @@
 //! | `key_format = "uuid"` | a key that is no UUID is refused with 400 | any key |
 //! | `operation = "payments.create"` | the name by which records are kept apart, instead of the route's | method and route |
 //! | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown`, until somebody decides | `"takeover"` |
+//! | `associated` | the handler is a function in an `impl` block; see [below](#functions-in-an-impl-block) | a free function |
 //! | `crate = "my_idem"` | where the adapter is, for a renamed or re-exported crate | `::idem_actix` |
 //!
 //! A duration is a number and a unit: `300ms`, `30s`, `15m`, `24h` or `7d`, at most 100 years
@@ -81,6 +82,43 @@
 //!
 //! An argument that is not written takes the engine's value; everything else is set once, on the
 //! engine ([`Builder`]).
+//!
+//! # Functions in an `impl` block
+//!
+//! An associated function without `self` says `associated`; `Self` and the parameters of the `impl` mean
+//! there what they always do.
+//!
+//! ```
+//! use actix_web::{App, web};
+//! use idem_actix::{Idempotency, MemoryStore, idempotent};
+//!
+//! struct Payments;
+//!
+//! impl Payments {
+//!     #[idempotent(associated, scope = "user", ttl = "24h")]
+//!     async fn create(amount: web::Json<u64>) -> String {
+//!         Self::receipt(*amount)
+//!     }
+//!
+//!     fn receipt(amount: u64) -> String {
+//!         format!("paid: {amount}")
+//!     }
+//! }
+//!
+//! let idem = Idempotency::new(MemoryStore::new());
+//! let app = App::new().app_data(idem).route("/payments", web::post().to(Payments::create));
+//! # let _ = app;
+//! ```
+//!
+//! Its policy is known only when it runs. So the key comes in the engine's header
+//! ([`Builder::header`](idem_core::Builder::header)), and the argument `header` is refused. The body is
+//! read whenever that header is there, and the key, its form, a key that is missing and the caller are
+//! looked at after the last argument and not before it: a request that is wrong in both is refused for its
+//! arguments. Until then an event of a refused body has the route as its operation, also where
+//! `operation` names another.
+//!
+//! The handler itself becomes a function beside the one that is routed, here `__idem_create`.
+//! `#[instrument]` calls its span that, unless it says `name = "create"`.
 //!
 //! # What a replay has
 //!

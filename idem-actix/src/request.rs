@@ -300,14 +300,14 @@ impl Entrance {
     /// Refuses, and tells the observers.
     fn reject(&self, rejection: Rejection) -> Error {
         let engine = &self.idem.0.engine;
-        let rejection = match &self.owner {
-            Some((admitted, _)) => engine.reject(admitted.operation(), rejection, None),
-            None => {
-                let route = self.request.match_pattern();
-                let operation = deferred::operation(&self.request, route.as_deref());
-                engine.reject(operation, rejection, None)
-            }
+        let route;
+        let operation = if let Some((admitted, _)) = &self.owner {
+            admitted.operation()
+        } else {
+            route = self.request.match_pattern();
+            deferred::operation(&self.request, route.as_deref())
         };
+        let rejection = engine.reject(operation, rejection, None);
         refuse(&self.idem, &rejection, &self.request)
     }
 }

@@ -68,3 +68,86 @@ fn met_by_one(attribute: &Attribute) -> TokenStream {
         _ => quote!(#attribute),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{TokenStream, quote};
+    use crate::expand::{Framework, idempotent};
+
+    /// The expansion in an `impl`, as rustfmt would have it.
+    fn expanded(framework: Framework, args: TokenStream, item: &TokenStream) -> String {
+        let items = idempotent(framework, args, item);
+        let file = syn::parse2(quote!(impl<T> Payments<T> { #items }));
+        prettyplease::unparse(&file.expect("the expansion is a list of items in an `impl`"))
+    }
+
+    #[test]
+    fn a_handler_stands_beside_the_function_that_passes_its_policy() {
+        let written = expanded(
+            Framework::Actix,
+            quote!(associated, scope = "endpoint"),
+            &quote! {
+                /// Creates a payment.
+                #[post("/")]
+                #[expect(clippy::too_many_lines)]
+                #[deny(unused)]
+                #[deprecated]
+                #[instrument]
+                pub async fn create<A: Kind>(this: Self, new: Json<A>) -> Result<Self, T> {
+                    Ok(Self)
+                }
+            },
+        );
+        let expected = r#"impl<T> Payments<T> {
+    /// Creates a payment.
+    #[post("/")]
+    #[allow(clippy::too_many_lines)]
+    #[deny(unused)]
+    #[deprecated]
+    #[allow(clippy::future_not_send)]
+    pub async fn create<A: Kind>(
+        idem_captured: ::idem_actix::__private::Captured<
+            (Self, Json<A>),
+            ::idem_actix::__private::Associated,
+        >,
+    ) -> ::idem_actix::__private::Response {
+        static __IDEM_POLICY: ::idem_actix::__private::Policy = ::idem_actix::__private::Policy::new(
+                ::core::concat!(::core::module_path!(), "::create"),
+            )
+            .scope(::idem_actix::__private::Scope::Endpoint);
+        idem_captured
+            .run_under(
+                &__IDEM_POLICY,
+                |_| ::idem_actix::__private::Selection::new(),
+                |(idem_arg0, idem_arg1), idem_request| async move {
+                    let idem_handler = Self::__idem_create::<A>;
+                    let idem_answer = idem_handler(idem_arg0, idem_arg1).await;
+                    ::idem_actix::__private::into_response(idem_answer, &idem_request)
+                },
+            )
+            .await
+    }
+    #[doc(hidden)]
+    #[allow(clippy::too_many_lines)]
+    #[deny(unused)]
+    #[instrument]
+    async fn __idem_create<A: Kind>(this: Self, new: Json<A>) -> Result<Self, T> {
+        Ok(Self)
+    }
+}
+"#;
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn the_type_of_the_impl_is_named_only_where_the_handler_is_associated() {
+        let item = quote!(
+            async fn r#type(this: Self) {}
+        );
+        let refused = expanded(Framework::Axum, quote!(ttl = "1s"), &item);
+        assert!(refused.contains("add `associated` to its arguments"));
+        let written = expanded(Framework::Axum, quote!(associated, ttl = "1s"), &item);
+        assert!(written.contains("let idem_handler = Self::__idem_type;"));
+        assert!(written.contains("async fn __idem_type(this: Self) {}"));
+    }
+}

@@ -52,6 +52,7 @@ use crate::expand::Framework;
 /// | `key_format = "uuid"` | a key that is no UUID is refused with 400 | any key |
 /// | `operation = "payments.create"` | the name by which records are kept apart, instead of the route's | method and route |
 /// | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown`, until somebody decides | `"takeover"` |
+/// | `associated` | the handler is a function in an `impl` block; see [below](#functions-in-an-impl-block) | a free function |
 /// | `crate = "my_idem"` | where the adapter is, for a renamed or re-exported crate | `::idem_axum` |
 ///
 /// A duration is a number and a unit: `300ms`, `30s`, `15m`, `24h` or `7d`, at most 100 years
@@ -64,12 +65,38 @@ use crate::expand::Framework;
 ///
 /// # Handlers
 ///
-/// Any free `async fn` that is an axum handler can have the attribute: with up to 16 arguments, with
-/// type and const parameters, and with any return type that is a response. Not supported are
-/// `impl Trait` and `#[cfg]` in the arguments, and functions in an `impl` block.
+/// Any `async fn` without `self` that is an axum handler can have the attribute: with up to 16
+/// arguments, with type and const parameters, and with any return type that is a response. Not
+/// supported are `impl Trait` and `#[cfg]` in the arguments.
 ///
 /// The function that other code sees takes one argument and returns a `Response`, so it can be
 /// routed as before, but not called directly. Inside the body its name still means the handler.
+///
+/// # Functions in an `impl` block
+///
+/// An associated function says so:
+///
+/// ```ignore
+/// impl Payments {
+///     #[idempotent(associated, scope = "user", ttl = "24h")]
+///     async fn create(Json(new): Json<NewPayment>) -> Result<Json<Self>, AppError> { /* … */ }
+/// }
+/// // post(Payments::create)
+/// ```
+///
+/// `Self` and the parameters of the `impl` mean what they always do, except in a constant duration:
+/// there the type is named. The `impl` is that of a type and not of a trait. What differs from a free
+/// function:
+///
+/// * The policy is known only when the handler runs. So the key comes in the engine's header, and
+///   `header` is refused. The body is read whenever that header is there; the key, its form, a key that is
+///   missing and the caller are looked at after the last argument and not before it, so that a request that
+///   is wrong in both is refused for its arguments.
+/// * The handler itself is a function beside this one, called `__idem_create`. That is also what
+///   `#[tracing::instrument]` calls its span, unless it says `name = "create"`. Inside the body,
+///   `Self::create` means the function that other code sees, so it cannot be called.
+/// * `#[expect]` means `#[allow]`: what is expected happens in one of the two functions.
+/// * `#[debug_handler]` does not compile on it, nor would it without `#[idempotent]`.
 ///
 /// # Other attributes
 ///
@@ -128,12 +155,16 @@ pub fn idempotent_axum(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Handlers
 ///
-/// Any free `async fn` that is an actix-web handler can have the attribute: with up to 16 arguments,
-/// with type and const parameters, and with any return type that is a responder. It need not be
-/// `Send`. Not supported are `impl Trait` in the arguments, and functions in an `impl` block.
+/// Any `async fn` without `self` that is an actix-web handler can have the attribute: with up to 16
+/// arguments, with type and const parameters, and with any return type that is a responder. It need
+/// not be `Send`. Not supported is `impl Trait` in the arguments.
 ///
 /// The function that other code sees takes one argument and returns an `HttpResponse`, so it can be
 /// routed as before, but not called directly. Inside the body its name still means the handler.
+///
+/// # Functions in an `impl` block
+///
+/// They say `associated`, and differ from free functions as those of [`macro@idempotent_axum`] do.
 ///
 /// # Other attributes
 ///

@@ -15,6 +15,7 @@ use crate::args::{Args, KeyFormat, OnLapse, Required, Scope, Time};
 use crate::associated;
 use crate::diagnostics::Diagnostics;
 use crate::handler::Handler;
+use crate::variant::{self, Variant};
 
 /// The web framework whose adapter the expansion calls.
 #[derive(Clone, Copy)]
@@ -49,9 +50,14 @@ impl Framework {
         match self {
             Self::Axum => None,
             Self::Actix => {
-                let types: Vec<_> = handler.arguments().map(|argument| &argument.ty).collect();
-                let can_tell = handler.sig.generics.params.is_empty() && !types.is_empty();
-                can_tell.then(|| quote!(const _: () = { #(#private::extractor::<#types>();)* };))
+                let arguments = handler.arguments();
+                let told = arguments.iter().map(|argument| {
+                    let (cfg, of) = (variant::own(argument), &argument.ty);
+                    quote!(#(#[#cfg])* #private::extractor::<#of>();)
+                });
+                let told: Vec<_> = told.collect();
+                let can_tell = handler.sig.generics.params.is_empty() && !told.is_empty();
+                can_tell.then(|| quote!(const _: () = { #(#told)* };))
             }
         }
     }
@@ -268,17 +274,33 @@ fn function(
     } = sig;
     let where_clause = &generics.where_clause;
     let turbofish = turbofish(generics);
-    let types = handler.arguments().map(|argument| &argument.ty);
-    let arguments: Vec<_> = (0..handler.arguments().count())
-        .map(|index| local(&format!("arg{index}")))
-        .collect();
     let captured = local("captured");
+    let args = local("args");
     let callee = local("handler");
     let answer = local("answer");
     let lints = framework.lints();
     let request = framework.request();
     let parameter = request.iter();
     let request = request.iter().map(|request| quote!(&#request));
+
+    let mut parameters = TokenStream::new();
+    let mut calls = TokenStream::new();
+    for Variant { cfg, arguments } in handler.variants() {
+        let types = arguments.iter().map(|argument| &argument.ty);
+        parameters.extend(quote! {
+            #cfg
+            #captured: #private::Captured<(#(#types,)*), #route>,
+        });
+        let locals: Vec<_> = (0..arguments.len())
+            .map(|index| local(&format!("arg{index}")))
+            .collect();
+        calls.extend(quote! {
+            #cfg
+            let (#(#locals,)*) = #args;
+            #cfg
+            let #answer = #callee(#(#locals),*).await;
+        });
+    }
 
     // A handler that is not `Send` is reported at these tokens.
     let run = located_at(quote!(#captured.#run), name.span());
@@ -298,10 +320,10 @@ fn function(
             #run(
                 #policy
                 |_| #private::Selection::new(),
-                |(#(#arguments,)*) #(, #parameter)*| async move {
+                |#args #(, #parameter)*| async move {
                     // Called through a local, or clippy would take it for needlessly async.
                     let #callee = #own #turbofish;
-                    let #answer = #callee(#(#arguments),*).await;
+                    #calls
                     #private::into_response(#returned #(, #request)*)
                 },
             )
@@ -313,9 +335,7 @@ fn function(
     quote! {
         #outside
         #lints
-        #vis #asyncness #fn_token #name #generics(
-            #captured: #private::Captured<(#(#types,)*), #route>,
-        ) -> #private::Response #where_clause
+        #vis #asyncness #fn_token #name #generics(#parameters) -> #private::Response #where_clause
         #outer_body
         #beside
     }
@@ -428,8 +448,9 @@ pub async fn create_payment(
     idem_captured
         .run(
             |_| ::idem_axum::__private::Selection::new(),
-            |(idem_arg0, idem_arg1, idem_arg2)| async move {
+            |idem_args| async move {
                 let idem_handler = create_payment;
+                let (idem_arg0, idem_arg1, idem_arg2) = idem_args;
                 let idem_answer = idem_handler(idem_arg0, idem_arg1, idem_arg2).await;
                 ::idem_axum::__private::into_response(idem_answer)
             },
@@ -535,7 +556,7 @@ async fn create_payment(
         assert!(
             written.contains("idem_captured: ::idem_axum::__private::Captured<(), __idem_create>")
         );
-        assert!(written.contains("|()| async move {"));
+        assert!(written.contains("let () = idem_args;"));
         assert!(written.contains("idem_handler().await"));
     }
 
@@ -553,8 +574,58 @@ async fn create_payment(
         );
         assert_eq!(written.matches("T: Send,").count(), 2);
         assert!(written.contains("Captured<(Json<T>,), __idem_create>"));
-        assert!(written.contains("|(idem_arg0,)| async move {"));
+        assert!(written.contains("let (idem_arg0,) = idem_args;"));
         assert!(written.contains("let idem_handler = create::<T, N>;"));
+    }
+
+    #[test]
+    fn arguments_under_cfg_are_taken_and_passed_on_under_it() {
+        let tokens = idempotent(
+            Framework::Actix,
+            quote!(),
+            &quote! {
+                #[post("/")]
+                #[instrument]
+                async fn create(a: A, #[cfg(feature = "b")] B(mut b): B) -> u8 { a.b() }
+            },
+        );
+        let file = syn::parse2(tokens).expect("the expansion is a list of items");
+        let written = prettyplease::unparse(&file);
+        let expected = r#"#[post("/")]
+#[allow(clippy::future_not_send)]
+async fn create(
+    #[cfg(all(feature = "b"))]
+    idem_captured: ::idem_actix::__private::Captured<(A, B), __idem_create>,
+    #[cfg(not(all(feature = "b")))]
+    idem_captured: ::idem_actix::__private::Captured<(A,), __idem_create>,
+) -> ::idem_actix::__private::Response {
+    #[instrument]
+    async fn create(a: A, #[cfg(feature = "b")] B(mut b): B) -> u8 {
+        a.b()
+    }
+    idem_captured
+        .run(
+            |_| ::idem_actix::__private::Selection::new(),
+            |idem_args, idem_request| async move {
+                let idem_handler = create;
+                #[cfg(all(feature = "b"))]
+                let (idem_arg0, idem_arg1) = idem_args;
+                #[cfg(all(feature = "b"))]
+                let idem_answer = idem_handler(idem_arg0, idem_arg1).await;
+                #[cfg(not(all(feature = "b")))]
+                let (idem_arg0,) = idem_args;
+                #[cfg(not(all(feature = "b")))]
+                let idem_answer = idem_handler(idem_arg0).await;
+                ::idem_actix::__private::into_response(idem_answer, &idem_request)
+            },
+        )
+        .await
+}
+"#;
+        assert!(
+            written.ends_with(expected),
+            "{expected}\nis not at the end of\n{written}"
+        );
     }
 
     #[test]

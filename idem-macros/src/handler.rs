@@ -14,6 +14,7 @@ use syn::{
 };
 
 use crate::diagnostics::Diagnostics;
+use crate::variant::{self, MAX_CONDITIONS, Variant};
 
 /// How many arguments the frameworks accept.
 const MAX_ARGUMENTS: usize = 16;
@@ -71,17 +72,20 @@ impl Handler {
     }
 
     /// The handler's own arguments, as written.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = &PatType> {
-        self.sig.inputs.iter().filter_map(|input| match input {
-            FnArg::Typed(argument) => Some(argument),
-            FnArg::Receiver(_) => None,
-        })
+    pub(crate) fn arguments(&self) -> Vec<&PatType> {
+        arguments(&self.sig)
+    }
+
+    /// The lists that they can become.
+    pub(crate) fn variants(&self) -> Vec<Variant<'_>> {
+        variant::variants(&self.arguments())
     }
 
     /// Reports `Self` in the signature: it is not the type of the `impl` to a function inside of
     /// another.
     pub(crate) fn refuse_self_type(&self, diagnostics: &mut Diagnostics) {
-        let arguments = self.arguments().map(|it| it.ty.to_token_stream());
+        let arguments = self.arguments();
+        let arguments = arguments.iter().map(|it| it.ty.to_token_stream());
         let output = match &self.sig.output {
             ReturnType::Type(_, output) => Some(output.to_token_stream()),
             ReturnType::Default => None,
@@ -167,6 +171,15 @@ fn parse_body(input: ParseStream<'_>) -> Result<Group> {
     }
 }
 
+/// The handler's own arguments, as written.
+fn arguments(sig: &Signature) -> Vec<&PatType> {
+    let typed = sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(argument) => Some(argument),
+        FnArg::Receiver(_) => None,
+    });
+    typed.collect()
+}
+
 /// Reports what a handler cannot be.
 fn check_signature(sig: &Signature, diagnostics: &mut Diagnostics) {
     let mut refuse = |tokens: &dyn ToTokens, message: &str| {
@@ -216,13 +229,19 @@ fn check_signature(sig: &Signature, diagnostics: &mut Diagnostics) {
             "a handler has at most 16 arguments; put some into an extractor of your own",
         );
     }
+    if let Some(condition) = variant::conditions(&arguments(sig)).get(MAX_CONDITIONS) {
+        refuse(
+            condition,
+            "the arguments depend on at most 6 conditions; put some into an extractor of your own",
+        );
+    }
 }
 
 fn check_argument(argument: &PatType, refuse: &mut impl FnMut(&dyn ToTokens, &str)) {
     for attribute in argument.attrs.iter().filter(|it| is_conditional(it)) {
         refuse(
             attribute,
-            "an argument cannot depend on `cfg`; write the handler once for each case",
+            "an argument cannot depend on a `cfg` in `cfg_attr`; write it as `#[cfg(…)]` alone",
         );
     }
     let tokens = argument.ty.to_token_stream();
@@ -245,13 +264,13 @@ fn check_argument(argument: &PatType, refuse: &mut impl FnMut(&dyn ToTokens, &st
     }
 }
 
-/// Whether the attribute takes its argument away under some configuration.
+/// Whether the attribute is a `cfg_attr` with a `cfg`, which can take its argument away.
 fn is_conditional(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg_attr") => {
             find_ident(list.tokens.clone(), "cfg").is_some()
         }
-        meta => meta.path().is_ident("cfg"),
+        _ => false,
     }
 }
 
@@ -268,7 +287,9 @@ fn find_ident(tokens: TokenStream, name: &str) -> Option<Ident> {
 mod tests {
     use quote::quote;
 
-    use super::{Attribute, Delimiter, Diagnostics, Group, Handler, ToTokens, TokenStream};
+    use super::{
+        Attribute, Delimiter, Diagnostics, Group, Handler, ToTokens, TokenStream, arguments,
+    };
 
     fn read(item: TokenStream) -> Handler {
         let mut diagnostics = Diagnostics::default();
@@ -358,7 +379,7 @@ mod tests {
     fn the_body_is_the_users_group() {
         let handler = read(quote!(pub(crate) async fn create<T>(a: u8) -> T where T: X { a. ; }));
         assert_eq!(handler.body.stream().to_string(), quote!(a.;).to_string());
-        assert_eq!(handler.arguments().count(), 1);
+        assert_eq!(arguments(&handler.sig).len(), 1);
     }
 
     #[test]
@@ -427,9 +448,8 @@ mod tests {
                 "a handler is not generic over a lifetime; its arguments own their data",
                 "`#[idempotent]` cannot see `self`; move the handler out of the `impl` block",
                 "`#[idempotent]` cannot name an `impl Trait` argument; use a type parameter",
-                "an argument cannot depend on `cfg`; write the handler once for each case",
                 "a handler's arguments own their data; take it by value",
-                "an argument cannot depend on `cfg`; write the handler once for each case",
+                "an argument cannot depend on a `cfg` in `cfg_attr`; write it as `#[cfg(…)]` alone",
                 "a handler's arguments own their data; take it by value",
             ],
         );
@@ -452,19 +472,32 @@ mod tests {
             async fn create(
                 #[allow(unused)] a: &'static str,
                 #[cfg_attr(unix, allow(unused))] State(b): State<fn(&str) -> &str>,
-                c: Extension<Box<dyn for<'a> Fn(&'a str)>>,
+                #[cfg(unix)] c: Extension<Box<dyn for<'a> Fn(&'a str)>>,
             ) -> impl IntoResponse {}
         });
     }
 
     #[test]
     fn the_seventeenth_argument_is_refused() {
-        let arguments = vec![quote!(_: Method); 16];
-        let handler = read(quote!(async fn create(#(#arguments),*) {}));
-        assert_eq!(handler.arguments().count(), 16);
+        let sixteen = vec![quote!(_: Method); 16];
+        let handler = read(quote!(async fn create(#(#sixteen),*) {}));
+        assert_eq!(arguments(&handler.sig).len(), 16);
         refused(
-            quote!(async fn create(#(#arguments,)* last: String) {}),
+            quote!(async fn create(#(#sixteen,)* last: String) {}),
             &["a handler has at most 16 arguments; put some into an extractor of your own"],
+        );
+    }
+
+    #[test]
+    fn the_seventh_condition_on_arguments_is_refused() {
+        let six = ["a", "b", "c", "d", "e", "f"].map(|it| quote!(#[cfg(feature = #it)] _: Method));
+        let handler = read(quote!(async fn create(#(#six,)* #[cfg(feature = "a")] b: String) {}));
+        assert_eq!(handler.variants().len(), 64);
+        refused(
+            quote!(async fn create(#(#six,)* #[cfg(unix)] _: Uri, #[cfg(test)] b: String) {}),
+            &[
+                "the arguments depend on at most 6 conditions; put some into an extractor of your own",
+            ],
         );
     }
 }

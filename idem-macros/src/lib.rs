@@ -5,7 +5,7 @@
 //! differ only in whose adapter they call.
 //!
 //! The macro is a pipeline of pure functions: `args` reads the arguments, `handler` takes the
-//! function apart, `expand` writes the new one.
+//! function apart (`variant` its argument list), `expand` writes the new one.
 
 mod args;
 mod associated;
@@ -13,6 +13,7 @@ mod diagnostics;
 mod duration;
 mod expand;
 mod handler;
+mod variant;
 
 use proc_macro::TokenStream;
 
@@ -67,7 +68,12 @@ use crate::expand::Framework;
 ///
 /// Any `async fn` without `self` that is an axum handler can have the attribute: with up to 16
 /// arguments, with type and const parameters, and with any return type that is a response. Not
-/// supported are `impl Trait` and `#[cfg]` in the arguments.
+/// supported is `impl Trait` in the arguments.
+///
+/// An argument can be under `#[cfg(…)]`, but not under a `#[cfg_attr(…, cfg(…))]`. The arguments of a
+/// handler can depend on up to six different conditions. Its list of arguments is written once for
+/// every outcome of these, so twice as often for each, and the compiler keeps one; the body is
+/// written once.
 ///
 /// The function that other code sees takes one argument and returns a `Response`, so it can be
 /// routed as before, but not called directly. Inside the body its name still means the handler.
@@ -157,7 +163,8 @@ pub fn idempotent_axum(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Any `async fn` without `self` that is an actix-web handler can have the attribute: with up to 16
 /// arguments, with type and const parameters, and with any return type that is a responder. It need
-/// not be `Send`. Not supported is `impl Trait` in the arguments.
+/// not be `Send`. Not supported is `impl Trait` in the arguments, and those can be under `#[cfg(…)]` as
+/// those of [`macro@idempotent_axum`] can.
 ///
 /// The function that other code sees takes one argument and returns an `HttpResponse`, so it can be
 /// routed as before, but not called directly. Inside the body its name still means the handler.

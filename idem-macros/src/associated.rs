@@ -119,8 +119,9 @@ mod tests {
             .run_under(
                 &__IDEM_POLICY,
                 |_| ::idem_actix::__private::Selection::new(),
-                |(idem_arg0, idem_arg1), idem_request| async move {
+                |idem_args, idem_request| async move {
                     let idem_handler = Self::__idem_create::<A>;
+                    let (idem_arg0, idem_arg1) = idem_args;
                     let idem_answer = idem_handler(idem_arg0, idem_arg1).await;
                     ::idem_actix::__private::into_response(idem_answer, &idem_request)
                 },

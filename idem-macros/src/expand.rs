@@ -509,8 +509,9 @@ async fn create_payment(
     idem_captured
         .run(
             |_| ::idem_actix::__private::Selection::new(),
-            |(idem_arg0, idem_arg1), idem_request| async move {
+            |idem_args, idem_request| async move {
                 let idem_handler = create_payment;
+                let (idem_arg0, idem_arg1) = idem_args;
                 let idem_answer = idem_handler(idem_arg0, idem_arg1).await;
                 ::idem_actix::__private::into_response(idem_answer, &idem_request)
             },
@@ -594,27 +595,31 @@ async fn create_payment(
         let expected = r#"#[post("/")]
 #[allow(clippy::future_not_send)]
 async fn create(
-    #[cfg(all(feature = "b"))]
+    #[cfg(feature = "b")]
     idem_captured: ::idem_actix::__private::Captured<(A, B), __idem_create>,
-    #[cfg(not(all(feature = "b")))]
+    #[cfg(not(feature = "b"))]
     idem_captured: ::idem_actix::__private::Captured<(A,), __idem_create>,
 ) -> ::idem_actix::__private::Response {
     #[instrument]
     async fn create(a: A, #[cfg(feature = "b")] B(mut b): B) -> u8 {
         a.b()
     }
+    const _: () = {
+        ::idem_actix::__private::extractor::<A>();
+        #[cfg(feature = "b")] ::idem_actix::__private::extractor::<B>();
+    };
     idem_captured
         .run(
             |_| ::idem_actix::__private::Selection::new(),
             |idem_args, idem_request| async move {
                 let idem_handler = create;
-                #[cfg(all(feature = "b"))]
+                #[cfg(feature = "b")]
                 let (idem_arg0, idem_arg1) = idem_args;
-                #[cfg(all(feature = "b"))]
+                #[cfg(feature = "b")]
                 let idem_answer = idem_handler(idem_arg0, idem_arg1).await;
-                #[cfg(not(all(feature = "b")))]
+                #[cfg(not(feature = "b"))]
                 let (idem_arg0,) = idem_args;
-                #[cfg(not(all(feature = "b")))]
+                #[cfg(not(feature = "b"))]
                 let idem_answer = idem_handler(idem_arg0).await;
                 ::idem_actix::__private::into_response(idem_answer, &idem_request)
             },

@@ -7,7 +7,7 @@
 //! Invariant: the handler itself is written once, or the compiler would parse its body, and report
 //! what is wrong in it, for every list.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 use syn::{Meta, MetaList, PatType};
 
@@ -42,15 +42,14 @@ impl Variant<'_> {
         let Self { cfg, arguments } = self;
         let mut without = arguments.clone();
         without.retain(|argument| !own(argument).any(|it| is_same(it, condition)));
-        // `all` also takes what `cfg` refuses, such as two predicates: once is enough.
         let predicate = &condition.tokens;
         [
             Self {
-                cfg: quote!(#cfg #[cfg(all(#predicate))]),
+                cfg: quote!(#cfg #[cfg(#predicate)]),
                 arguments,
             },
             Self {
-                cfg: quote!(#cfg #[cfg(not(all(#predicate)))]),
+                cfg: quote!(#cfg #[cfg(not(#predicate))]),
                 arguments: without,
             },
         ]
@@ -68,12 +67,24 @@ pub(crate) fn conditions<'a>(arguments: &[&'a PatType]) -> Vec<&'a MetaList> {
     conditions
 }
 
-/// The argument's own conditions. A `#[cfg]` without parentheses is the compiler's to refuse.
+/// The argument's own conditions.
+///
+/// Of a `#[cfg]` that has not one predicate there is one error, the compiler's, which then takes
+/// the argument as there.
 pub(crate) fn own(argument: &PatType) -> impl Iterator<Item = &MetaList> {
     argument.attrs.iter().filter_map(|it| match &it.meta {
-        Meta::List(list) if list.path.is_ident("cfg") => Some(list),
+        Meta::List(list) if list.path.is_ident("cfg") && is_single(&list.tokens) => Some(list),
         _ => None,
     })
+}
+
+/// Whether something is there, and a comma at most at its end.
+fn is_single(predicates: &TokenStream) -> bool {
+    let is_comma = |it: &TokenTree| matches!(it, TokenTree::Punct(it) if it.as_char() == ',');
+    let tokens: Vec<_> = predicates.clone().into_iter().collect();
+    tokens
+        .split_last()
+        .is_some_and(|(_, before)| !before.iter().any(is_comma))
 }
 
 fn is_same(one: &MetaList, other: &MetaList) -> bool {
@@ -131,8 +142,8 @@ mod tests {
         assert_variants(
             &quote!(a: A, #[cfg(unix)] b: B, c: C),
             &[
-                (quote!(#[cfg(all(unix))]), "a b c"),
-                (quote!(#[cfg(not(all(unix)))]), "a c"),
+                (quote!(#[cfg(unix)]), "a b c"),
+                (quote!(#[cfg(not(unix))]), "a c"),
             ],
         );
     }
@@ -142,19 +153,10 @@ mod tests {
         assert_variants(
             &quote!(#[cfg(unix)] a: A, #[doc = ""] #[cfg(feature = "b")] b: B),
             &[
-                (quote!(#[cfg(all(unix))] #[cfg(all(feature = "b"))]), "a b"),
-                (
-                    quote!(#[cfg(all(unix))] #[cfg(not(all(feature = "b")))]),
-                    "a",
-                ),
-                (
-                    quote!(#[cfg(not(all(unix)))] #[cfg(all(feature = "b"))]),
-                    "b",
-                ),
-                (
-                    quote!(#[cfg(not(all(unix)))] #[cfg(not(all(feature = "b")))]),
-                    "",
-                ),
+                (quote!(#[cfg(unix)] #[cfg(feature = "b")]), "a b"),
+                (quote!(#[cfg(unix)] #[cfg(not(feature = "b"))]), "a"),
+                (quote!(#[cfg(not(unix))] #[cfg(feature = "b")]), "b"),
+                (quote!(#[cfg(not(unix))] #[cfg(not(feature = "b"))]), ""),
             ],
         );
     }
@@ -164,8 +166,8 @@ mod tests {
         assert_variants(
             &quote!(#[cfg(feature = "a")] a: A, b: B, #[cfg(feature="a")] c: C),
             &[
-                (quote!(#[cfg(all(feature = "a"))]), "a b c"),
-                (quote!(#[cfg(not(all(feature = "a")))]), "b"),
+                (quote!(#[cfg(feature = "a")]), "a b c"),
+                (quote!(#[cfg(not(feature = "a"))]), "b"),
             ],
         );
     }
@@ -175,10 +177,10 @@ mod tests {
         assert_variants(
             &quote!(#[cfg(unix)] #[cfg(test)] a: A, #[cfg(test)] b: B),
             &[
-                (quote!(#[cfg(all(unix))] #[cfg(all(test))]), "a b"),
-                (quote!(#[cfg(all(unix))] #[cfg(not(all(test)))]), ""),
-                (quote!(#[cfg(not(all(unix)))] #[cfg(all(test))]), "b"),
-                (quote!(#[cfg(not(all(unix)))] #[cfg(not(all(test)))]), ""),
+                (quote!(#[cfg(unix)] #[cfg(test)]), "a b"),
+                (quote!(#[cfg(unix)] #[cfg(not(test))]), ""),
+                (quote!(#[cfg(not(unix))] #[cfg(test)]), "b"),
+                (quote!(#[cfg(not(unix))] #[cfg(not(test))]), ""),
             ],
         );
     }
@@ -186,16 +188,14 @@ mod tests {
     #[test]
     fn what_cfg_refuses_is_left_to_the_compiler() {
         assert_variants(
-            &quote!(#[cfg] a: A, #[cfg = "unix"] b: B),
-            &[(quote!(), "a b")],
+            &quote!(#[cfg] a: A, #[cfg = "unix"] b: B, #[cfg()] c: C, #[cfg(unix, test,)] d: D),
+            &[(quote!(), "a b c d")],
         );
         assert_variants(
-            &quote!(#[cfg()] a: A, #[cfg(unix, test,)] b: B),
+            &quote!(#[cfg(all(unix, test),)] a: A),
             &[
-                (quote!(#[cfg(all())] #[cfg(all(unix, test,))]), "a b"),
-                (quote!(#[cfg(all())] #[cfg(not(all(unix, test,)))]), "a"),
-                (quote!(#[cfg(not(all()))] #[cfg(all(unix, test,))]), "b"),
-                (quote!(#[cfg(not(all()))] #[cfg(not(all(unix, test,)))]), ""),
+                (quote!(#[cfg(all(unix, test),)]), "a"),
+                (quote!(#[cfg(not(all(unix, test),))]), ""),
             ],
         );
     }

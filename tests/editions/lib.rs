@@ -31,6 +31,7 @@ pub mod axum {
         /// What makes the router of each form, by the name of its file.
         pub fn routers() -> Vec<(_, fn() -> ::axum::Router)>, each of its router;
         arguments_named_like_ours
+        arguments_under_cfg
         associated_functions
         attributes_above
         attributes_below
@@ -62,6 +63,7 @@ pub mod actix {
         /// What mounts the handlers of each form, by the name of its file.
         pub fn configures() -> Vec<(_, fn(&mut ::actix_web::web::ServiceConfig))>, each of its configure;
         arguments_named_like_ours
+        arguments_under_cfg
         associated_functions
         attributes_above
         attributes_below

@@ -61,8 +61,8 @@ impl<A> Captured<A, Associated> {
     }
 }
 
-/// It stays thin, since there is one of it for each handler: what does not depend on the handler's
-/// types is in functions of their own.
+/// It stays thin, since there is one of it for each handler: what a key needs is compiled once, for
+/// handlers in a box.
 async fn run_under<A, R, S, H, F>(
     policy: &'static Policy,
     captured: Captured<A, R>,
@@ -80,60 +80,49 @@ where
         held,
         ..
     } = captured;
-    let mut protection = match held.settle(policy, &request) {
-        Ok(Some(protection)) => protection,
-        Ok(None) => return handler(args, request).await,
-        Err(refusal) => return Response::from_error(refusal),
-    };
-    protection.request.selection = select(&args);
-    match begin(*protection, &request).await {
-        Next::Answer(response) => response,
-        Next::Bypass => handler(args, request).await,
-        Next::Run(attempt) => {
+    match held.settle(policy, &request) {
+        Ok(None) => handler(args, request).await,
+        Ok(Some(mut protection)) => {
+            protection.request.selection = select(&args);
+            // It does nothing before it is polled, which needs a claim.
             let handler = Box::pin(handler(args, request.clone()));
-            run(attempt, handler, &request).await
+            protected(*protection, request, handler).await
         }
+        Err(refusal) => Response::from_error(refusal),
     }
 }
 
-/// What a keyed request comes to.
-enum Next {
-    Run(Run),
-    Bypass,
-    Answer(Response),
-}
-
-/// A handler that holds its claim.
-struct Run {
-    claimed: Claimed,
-    idem: Idempotency,
-}
-
-async fn begin(protection: Protection, request: &HttpRequest) -> Next {
+/// Claims the key, and runs the handler if it is to run.
+async fn protected(
+    protection: Protection,
+    request: HttpRequest,
+    handler: LocalBoxFuture<'static, Response>,
+) -> Response {
     let Protection {
         idem,
         request: keyed,
     } = protection;
     match idem.0.engine.begin(keyed).await {
-        Begun::Claimed(claimed) => Next::Run(Run { claimed, idem }),
-        Begun::Bypassed => Next::Bypass,
-        Begun::Answered(answer) => Next::Answer(send(&idem, answer, request)),
+        Begun::Claimed(claimed) => run(claimed, idem, request, handler).await,
+        Begun::Bypassed => handler.await,
+        Begun::Answered(answer) => send(&idem, answer, &request),
     }
 }
 
+/// Runs a handler that holds its claim.
 async fn run(
-    run: Run,
+    claimed: Claimed,
+    idem: Idempotency,
+    request: HttpRequest,
     handler: LocalBoxFuture<'static, Response>,
-    request: &HttpRequest,
 ) -> Response {
-    let Run { claimed, idem } = run;
     let engine = idem.0.engine.clone();
     let kept = async move { response::keep(&engine, handler.await).await };
     // What outlives its client stays on its worker.
     let spawn = |rest| drop(rt::spawn(rest));
     match claimed.run_local(kept, spawn).await {
         Ok(Reply::Own(response)) => response,
-        Ok(Reply::Other(answer)) => send(&idem, answer, request),
+        Ok(Reply::Other(answer)) => send(&idem, answer, &request),
         // The closed connection, as without us.
         Err(panic) => resume_unwind(panic),
     }

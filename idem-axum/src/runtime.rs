@@ -4,6 +4,8 @@ use std::{future::Future, panic::resume_unwind};
 
 use axum::response::IntoResponse;
 pub use axum::response::Response;
+use futures_util::future::BoxFuture;
+use http::request::Parts;
 use idem_core::{
     Policy, Selection,
     engine::{Answer, Begun, Claimed, Reply},
@@ -56,8 +58,8 @@ impl<A> Captured<A, Associated> {
     }
 }
 
-/// It stays thin, since there is one of it for each handler: what does not depend on the handler's
-/// types is in functions of their own.
+/// It stays thin, since there is one of it for each handler: what a key needs is compiled once, for
+/// handlers in a box.
 async fn run_under<A, R, S, H, F>(
     policy: &'static Policy,
     captured: Captured<A, R>,
@@ -70,58 +72,38 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let Captured { args, held, .. } = captured;
-    let mut protection = match held.settle(policy) {
-        Ok(Some(protection)) => protection,
-        Ok(None) => return handler(args).await,
-        Err(refusal) => return refusal,
-    };
-    protection.request.selection = select(&args);
-    match begin(*protection).await {
-        Next::Answer(response) => response,
-        Next::Bypass => handler(args).await,
-        Next::Run(attempt) => run(attempt, Box::pin(handler(args))).await,
+    match held.settle(policy) {
+        Ok(None) => handler(args).await,
+        Ok(Some(mut protection)) => {
+            protection.request.selection = select(&args);
+            // It does nothing before it is polled, which needs a claim.
+            protected(*protection, Box::pin(handler(args))).await
+        }
+        Err(refusal) => refusal,
     }
 }
 
-type BoxFuture<T> = std::pin::Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// What a keyed request comes to.
-enum Next {
-    Run(Run),
-    Bypass,
-    Answer(Response),
-}
-
-/// A handler that holds its claim.
-struct Run {
-    claimed: Claimed,
-    idem: Idempotency,
-    parts: Option<http::request::Parts>,
-}
-
-async fn begin(protection: Protection) -> Next {
+/// Claims the key, and runs the handler if it is to run.
+async fn protected(protection: Protection, handler: BoxFuture<'static, Response>) -> Response {
     let Protection {
         idem,
         request,
         parts,
     } = protection;
     match idem.0.engine.begin(request).await {
-        Begun::Claimed(claimed) => Next::Run(Run {
-            claimed,
-            idem,
-            parts,
-        }),
-        Begun::Bypassed => Next::Bypass,
-        Begun::Answered(answer) => Next::Answer(send(&idem, answer, parts.as_ref())),
+        Begun::Claimed(claimed) => run(claimed, idem, parts, handler).await,
+        Begun::Bypassed => handler.await,
+        Begun::Answered(answer) => send(&idem, answer, parts.as_ref()),
     }
 }
 
-async fn run(run: Run, handler: BoxFuture<Response>) -> Response {
-    let Run {
-        claimed,
-        idem,
-        parts,
-    } = run;
+/// Runs a handler that holds its claim.
+async fn run(
+    claimed: Claimed,
+    idem: Idempotency,
+    parts: Option<Parts>,
+    handler: BoxFuture<'static, Response>,
+) -> Response {
     let engine = idem.0.engine.clone();
     let kept = async move { response::keep(&engine, handler.await).await };
     match claimed.run(kept).await {
@@ -132,7 +114,7 @@ async fn run(run: Run, handler: BoxFuture<Response>) -> Response {
     }
 }
 
-fn send(idem: &Idempotency, answer: Answer, parts: Option<&http::request::Parts>) -> Response {
+fn send(idem: &Idempotency, answer: Answer, parts: Option<&Parts>) -> Response {
     match answer {
         Answer::Replay(record) => {
             let mut response = response::restore(*record);

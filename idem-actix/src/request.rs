@@ -180,22 +180,24 @@ fn refusal(rejection: &Rejection, response: HttpResponse) -> Error {
 struct Entrance {
     idem: Idempotency,
     request: HttpRequest,
-    /// Who may have the body; `None` once it is open.
-    gate: Option<Gate>,
-    /// Whose body it is; `None` as long as that is not known.
-    owner: Option<(Admitted, Caller)>,
+    key: Key,
+    /// As soon as there is one to be named.
+    caller: Option<Caller>,
+    is_open: bool,
     body: Body,
 }
 
-/// Who may have the body.
-enum Gate {
-    /// Who is admitted under the policy, and named.
-    Admitted(&'static Policy, Result<Admitted, Rejection>),
-    /// Everybody: what the policy says is looked at later.
-    Anyone,
+/// What is known of the key.
+enum Key {
+    /// It is valid under the policy.
+    Admitted(&'static Policy, Admitted),
+    /// It is refused, when the extractors before have had their say.
+    Refused(Rejection),
+    /// There may be one: what the policy says is looked at later.
+    Unknown,
 }
 
-impl Gate {
+impl Key {
     /// `None` if the extractors run as they do without us.
     fn of(
         idem: &Idempotency,
@@ -203,22 +205,23 @@ impl Gate {
         request: &HttpRequest,
     ) -> Option<Self> {
         match policy {
-            Some(policy) => {
-                let admission = admit(idem, policy, request).transpose()?;
-                Some(Self::Admitted(policy, admission))
-            }
-            None => deferred::may_be_keyed(idem, request).then_some(Self::Anyone),
+            Some(policy) => match admit(idem, policy, request).transpose()? {
+                Ok(admitted) => Some(Self::Admitted(policy, admitted)),
+                Err(rejection) => Some(Self::Refused(rejection)),
+            },
+            None => deferred::may_be_keyed(idem, request).then_some(Self::Unknown),
         }
     }
 }
 
 impl Entrance {
-    fn new(idem: Idempotency, gate: Gate, request: HttpRequest, payload: Payload) -> Self {
+    fn new(idem: Idempotency, key: Key, request: HttpRequest, payload: Payload) -> Self {
         Self {
             idem,
             request,
-            gate: Some(gate),
-            owner: None,
+            key,
+            caller: None,
+            is_open: false,
             body: Body::new(payload),
         }
     }
@@ -249,30 +252,49 @@ impl Entrance {
         .await
     }
 
-    /// Lets the body be read, unless the request is refused for its key or its caller.
-    fn open(&mut self) -> Result<(), Error> {
-        match self.gate.take() {
-            None => return Ok(()),
-            Some(Gate::Anyone) => {}
-            Some(Gate::Admitted(_, Err(rejection))) => {
-                return Err(refuse(&self.idem, &rejection, &self.request));
-            }
-            Some(Gate::Admitted(policy, Ok(admitted))) => {
-                let caller = caller(&self.idem, policy, &admitted, &self.request)?;
-                self.owner = Some((admitted, caller));
-            }
+    /// Names the caller and lets the body be read, unless the request is refused for its key or its
+    /// caller. Where an argument has read the body already, those that name the caller may be still to
+    /// come.
+    fn enter(&mut self) -> Result<(), Error> {
+        if !self.is_open {
+            self.check_key()?;
+            self.name_caller()?;
         }
+        self.open()
+    }
+
+    /// Lets the body be read, unless the request is refused for its key.
+    fn open(&mut self) -> Result<(), Error> {
+        if self.is_open {
+            return Ok(());
+        }
+        self.check_key()?;
         let limit = self.idem.0.engine.max_request_body(None);
         if declared(&self.request).is_some_and(|length| length > limit) {
             return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }));
         }
         self.body.open(limit);
+        self.is_open = true;
+        Ok(())
+    }
+
+    fn check_key(&self) -> Result<(), Error> {
+        match &self.key {
+            Key::Refused(rejection) => Err(refuse(&self.idem, rejection, &self.request)),
+            Key::Admitted(..) | Key::Unknown => Ok(()),
+        }
+    }
+
+    fn name_caller(&mut self) -> Result<(), Error> {
+        if let (Key::Admitted(policy, admitted), None) = (&self.key, &self.caller) {
+            self.caller = Some(caller(&self.idem, policy, admitted, &self.request)?);
+        }
         Ok(())
     }
 
     /// Reads what the extractors left of the body.
     async fn finish(mut self) -> Result<Held, Error> {
-        self.open()?;
+        self.name_caller()?;
         let body = match self.body.read().await {
             Ok(body) => body,
             Err(rejection) => return Err(self.reject(rejection)),
@@ -280,7 +302,7 @@ impl Entrance {
         let fingerprint = fingerprint(&self.request, &body);
         let attempt = attempt::slot(&self.request).0;
         let idem = self.idem;
-        let Some((admitted, caller)) = self.owner else {
+        let (Key::Admitted(_, admitted), Some(caller)) = (self.key, self.caller) else {
             let digest = Some(Box::new(Digest {
                 fingerprint,
                 attempt,
@@ -301,7 +323,7 @@ impl Entrance {
     fn reject(&self, rejection: Rejection) -> Error {
         let engine = &self.idem.0.engine;
         let route;
-        let operation = if let Some((admitted, _)) = &self.owner {
+        let operation = if let Key::Admitted(_, admitted) = &self.key {
             admitted.operation()
         } else {
             route = self.request.match_pattern();
@@ -376,7 +398,7 @@ where
 }
 
 /// One implementation for each number of arguments: before the last one the key and the caller
-/// are looked at, unless one of the first reads the body.
+/// are looked at; if one of the first reads the body, the key before that, and the caller in the end.
 macro_rules! captured {
     ($($first:ident $first_arg:ident),*; $($last:ident $last_arg:ident)?) => {
         impl<R: Known, $($first: FromRequest + 'static,)* $($last: FromRequest + 'static)?> FromRequest
@@ -394,14 +416,14 @@ macro_rules! captured {
                     Ok(idem) => idem,
                     Err(error) => return Capturing::Refused { error: Some(error) },
                 };
-                let Some(gate) = Gate::of(&idem, R::POLICY, request) else {
+                let Some(key) = Key::of(&idem, R::POLICY, request) else {
                     return Capturing::Plain {
                         extraction: <($($first,)* $($last,)?)>::from_request(request, payload),
                         rest: Some((request.clone(), Held::without_key(R::POLICY, idem))),
                     };
                 };
                 let request = request.clone();
-                let mut entrance = Entrance::new(idem, gate, request.clone(), payload.take());
+                let mut entrance = Entrance::new(idem, key, request.clone(), payload.take());
                 let extraction = Box::pin(async move {
                     #[allow(unused_mut, unused_variables, reason = "not every handler has arguments")]
                     let mut payload = entrance.body.payload();
@@ -409,7 +431,7 @@ macro_rules! captured {
                         let extraction = $first::from_request(&request, &mut payload);
                         let $first_arg = entrance.extract(extraction).await?;
                     )*
-                    entrance.open()?;
+                    entrance.enter()?;
                     $(
                         let extraction = $last::from_request(&request, &mut payload);
                         let $last_arg = entrance.extract(extraction).await?;

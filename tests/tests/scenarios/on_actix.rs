@@ -249,6 +249,51 @@ async fn an_argument_that_awaits_refuses_before_the_body_is_read() {
     assert_eq!(served.app.effects("pay"), 2);
 }
 
+#[idempotent]
+async fn pay_as_late(body: web::Json<Value>, app: web::Data<App>, _: Login) -> String {
+    charge(&app, &body.to_string()).await
+}
+
+#[idempotent]
+async fn pay_as_later(body: web::Json<Value>, _: Login, app: web::Data<App>) -> String {
+    charge(&app, &body.to_string()).await
+}
+
+/// The one that names the caller may stand after the one that reads the body.
+#[tokio::test]
+async fn the_caller_is_named_after_an_argument_that_reads_the_body() {
+    let served = Served::start(|config, idem| {
+        config
+            .app_data(idem.clone())
+            .route("/last", web::post().to(pay_as_late))
+            .route("/later", web::post().to(pay_as_later));
+    })
+    .await;
+    for path in ["/last", "/later"] {
+        let call = || served.post(path).key("k").json("1");
+        assert_eq!(call().send().await.status, 401, "{path}");
+        let first = call().set("x-account", "ada").send().await;
+        assert_eq!((first.status, first.replayed()), (200, false), "{path}");
+        call()
+            .set("x-account", "ada")
+            .send()
+            .await
+            .assert_replays(&first);
+        let other = call().set("x-account", "bob").send().await;
+        assert_eq!((other.status, other.replayed()), (200, false), "{path}");
+        // What is wrong with the key is told before the body is read.
+        let mut connection = served.connect().await;
+        let announced = [
+            ("content-length", "10"),
+            ("content-type", "application/json"),
+            ("idempotency-key", "not, one"),
+        ];
+        connection.head(path, &announced).await;
+        assert_eq!(connection.framed().await.status, 400, "{path}");
+    }
+    assert_eq!(served.app.effects("1"), 4);
+}
+
 /// A limit of an argument that reads the body, and the application's words for it.
 fn brief() -> web::JsonConfig {
     web::JsonConfig::default()

@@ -266,18 +266,22 @@ impl fmt::Debug for Idempotency {
 
 /// Shuts a server down so that nothing which has begun is cut short: it takes no new connections,
 /// keyed requests are refused with 503 `shutting-down`, the handlers that run have up to `limit` to
-/// end, those whose client is gone too, and then the server stops.
+/// end, those whose client is gone too, and then the server stops as it does by itself: a handler
+/// that has a client left gets [`shutdown_timeout`](actix_web::HttpServer::shutdown_timeout) more, 30
+/// seconds unless you say less. Requests without a key are served as long as their connections last. New
+/// connections wait in the backlog and are reset in the end, so let a load balancer turn away first.
 ///
 /// A server that only stops ends each worker that has no connection left, and with it the handlers
 /// which go on without their clients. So have it leave the signals to you
-/// ([`disable_signals`](actix_web::HttpServer::disable_signals)), and call this at the signal.
+/// ([`disable_signals`](actix_web::HttpServer::disable_signals)), SIGTERM too, and call this at the
+/// signal. Where there are several engines, [`drain`](Idempotency::drain) the others before.
 ///
 /// # Cancel safety
 /// Not cancel safe: a shutdown that is dropped leaves the engine closed and the server as far as it has come.
 ///
 /// # Examples
 /// ```no_run
-/// use actix_web::{App, HttpServer, rt::signal};
+/// use actix_web::{App, HttpServer, rt::signal::unix::{SignalKind, signal}};
 /// use idem_actix::{Idempotency, MemoryStore};
 /// use std::time::Duration;
 ///
@@ -288,10 +292,11 @@ impl fmt::Debug for Idempotency {
 ///     let server = HttpServer::new(move || App::new().app_data(data.clone()))
 ///         .bind("127.0.0.1:8080")?
 ///         .disable_signals()
+///         .shutdown_timeout(5)
 ///         .run();
 ///     let handle = server.handle();
 ///     let serving = actix_web::rt::spawn(server);
-///     signal::ctrl_c().await?;
+///     signal(SignalKind::terminate())?.recv().await;
 ///     let drained = idem_actix::shutdown(handle, &idem, Duration::from_secs(30)).await;
 ///     println!("{} left unfinished", drained.left);
 ///     serving.await?

@@ -68,7 +68,7 @@
 //! | `header = "X-Event-Id"` | the header that carries the key | `Idempotency-Key` |
 //! | `key_format = "uuid"` | a key that is no UUID is refused with 400 | any key |
 //! | `operation = "payments.create"` | the name by which records are kept apart, instead of the route's | method and route |
-//! | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown`, until somebody decides | `"takeover"` |
+//! | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown` until somebody decides, for seven days or for `ttl` if that is longer | `"takeover"` |
 //! | `associated` | the handler is a function in an `impl` block; see [below](#functions-in-an-impl-block) | a free function |
 //! | `crate = "my_idem"` | where the adapter is, for a renamed or re-exported crate | `::idem_actix` |
 //!
@@ -137,9 +137,9 @@
 //!
 //! # What happens in which order
 //!
-//! The handler's arguments are extracted first, one after the other. Before the last of them, or when
-//! an earlier one asks for the body, the key and the caller are looked at. In the end what is left of
-//! the body is read, and then the key is claimed. So a request that fails authentication is refused
+//! The handler's arguments are extracted first, one after the other. Before the last of them the key and
+//! the caller are looked at; if an earlier one asks for the body, the key before that, and the caller
+//! in the end. Then what is left of the body is read, and the key is claimed. So a request that fails authentication is refused
 //! before a byte of its body is read, one that fails validation makes no claim, and a replay is still
 //! authenticated: let the argument that authenticates stand before the one that reads the body.
 //! Extractors run for replays too: one that has an effect or holds a connection, such as a
@@ -161,14 +161,16 @@
 //!
 //! Operations are kept apart by method and route template. Two routes that only their guards tell
 //! apart, such as two versions of one resource, are one operation: give each an
-//! `operation = "…"` of its own.
+//! `operation = "…"` of its own, or a request to one is answered with the record of the other.
 //!
 //! # When a client hangs up
 //!
 //! A handler that has started under a claim goes on when the future of its request is dropped, in a
 //! task of its own on the same worker, inside the span that was current; its answer is stored for the
-//! retry. So it need not be `Send`. A worker that stops takes such tasks along, and therefore a
-//! server is to be stopped by [`shutdown`], which waits for them.
+//! retry. So it need not be `Send`. By itself actix-web drops it only when the connection fails, or is
+//! closed where `HttpServer::h1_allow_half_closed(false)` says so; otherwise it runs on in its request.
+//! A worker that stops takes both along, and therefore a server is to be stopped by [`shutdown`],
+//! which waits for them.
 //!
 //! # Attributes in one place
 //!

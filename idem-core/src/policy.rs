@@ -268,6 +268,7 @@ pub enum OnLapse {
 /// use idem_core::Outcome;
 ///
 /// // In axum: `(StatusCode::CONFLICT, Extension(Outcome::Release), "out of stock")`
+/// // On actix-web: `Outcome::Release.with(HttpResponse::Conflict().body("out of stock"))`
 /// assert_ne!(Outcome::Keep, Outcome::Release);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -52,7 +52,7 @@ use crate::expand::Framework;
 /// | `header = "X-Event-Id"` | the header that carries the key | `Idempotency-Key` |
 /// | `key_format = "uuid"` | a key that is no UUID is refused with 400 | any key |
 /// | `operation = "payments.create"` | the name by which records are kept apart, instead of the route's | method and route |
-/// | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown`, until somebody decides | `"takeover"` |
+/// | `on_lapse = "unknown"` | what follows an attempt that never ended. `"takeover"`: the next equal request runs the handler again. `"unknown"`: it is answered 409 `outcome-unknown` until somebody decides, for seven days or for `ttl` if that is longer | `"takeover"` |
 /// | `associated` | the handler is a function in an `impl` block; see [below](#functions-in-an-impl-block) | a free function |
 /// | `crate = "my_idem"` | where the adapter is, for a renamed or re-exported crate | `::idem_axum` |
 ///
@@ -193,7 +193,7 @@ pub fn idempotent_axum(args: TokenStream, item: TokenStream) -> TokenStream {
 /// finds it only there.
 ///
 /// ```ignore
-/// #[utoipa::path(responses((status = 201)))]
+/// #[utoipa::path(post, path = "/payments", responses((status = 201)))]
 /// #[post("/payments", wrap = "Login")]
 /// #[idempotent(scope = "user")]
 /// #[tracing::instrument(skip_all)]

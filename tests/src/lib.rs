@@ -42,8 +42,8 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
 }
 
 /// Runs each named scenario, an `async fn(World)`, on every framework, store and protocol. After
-/// `in memory:` it runs with the embedded store only, after `over http1:` where it needs that protocol,
-/// and after `on axum:` on one framework.
+/// `in memory:` it runs with the embedded store only, and after `on axum:` on that framework; in both
+/// over HTTP/1.1, unless it says more itself.
 ///
 /// A scenario that needs another [`Setup`] than the default starts its own with
 /// [`World::again`].
@@ -66,7 +66,11 @@ macro_rules! scenarios {
         $crate::scenarios!(@row actix_redis, Actix, Redis, Http1, $($name),*);
         $crate::scenarios!(@row actix_postgres, Actix, Postgres, Http1, $($name),*);
         $crate::scenarios!(@row axum_memory_http2, Axum, Memory, Http2, $($name),*);
+        $crate::scenarios!(@row axum_redis_http2, Axum, Redis, Http2, $($name),*);
+        $crate::scenarios!(@row axum_postgres_http2, Axum, Postgres, Http2, $($name),*);
         $crate::scenarios!(@row actix_memory_http2, Actix, Memory, Http2, $($name),*);
+        $crate::scenarios!(@row actix_redis_http2, Actix, Redis, Http2, $($name),*);
+        $crate::scenarios!(@row actix_postgres_http2, Actix, Postgres, Http2, $($name),*);
     };
     (@row $row:ident, $framework:ident, $store:ident, $protocol:ident, $($name:ident),*) => {
         mod $row {

@@ -196,6 +196,7 @@
 mod attempt;
 mod body;
 mod deferred;
+mod entrance;
 mod install;
 mod request;
 mod response;

@@ -187,12 +187,16 @@ pin_project! {
         },
         /// Under a key, or refused.
         Keyed {
-            extraction: LocalBoxFuture<'static, Result<Captured<A, R>, Error>>,
+            extraction: LocalBoxFuture<'static, Result<Extracted<A>, Error>>,
+            route: PhantomData<fn() -> R>,
         },
         /// There is no engine.
         Refused { error: Option<Error> },
     }
 }
+
+/// The arguments, the request that they were taken from, and what was found out about it.
+type Extracted<A> = (A, HttpRequest, Held);
 
 impl<F, E, A, R> Future for Capturing<F, A, R>
 where
@@ -203,21 +207,24 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const ONCE: &str = "a future is not polled after its end";
-        Poll::Ready(match self.project() {
+        let extracted = match self.project() {
             CapturingProjection::Plain { extraction, rest } => ready!(extraction.poll(context))
                 .map(|args| {
                     let (request, held) = rest.take().expect(ONCE);
-                    Captured {
-                        args,
-                        request,
-                        held,
-                        route: PhantomData,
-                    }
+                    (args, request, held)
                 })
                 .map_err(Into::into),
-            CapturingProjection::Keyed { extraction } => ready!(extraction.as_mut().poll(context)),
+            CapturingProjection::Keyed { extraction, .. } => {
+                ready!(extraction.as_mut().poll(context))
+            }
             CapturingProjection::Refused { error } => Err(error.take().expect(ONCE)),
-        })
+        };
+        Poll::Ready(extracted.map(|(args, request, held)| Captured {
+            args,
+            request,
+            held,
+            route: PhantomData,
+        }))
     }
 }
 
@@ -236,19 +243,11 @@ macro_rules! captured {
             >;
 
             fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-                let idem = match installed(R::POLICY, request) {
-                    Ok(idem) => idem,
-                    Err(error) => return Capturing::Refused { error: Some(error) },
-                };
-                let Some(key) = Key::of(&idem, R::POLICY, request) else {
-                    return Capturing::Plain {
-                        extraction: <($($first,)* $($last,)?)>::from_request(request, payload),
-                        rest: Some((request.clone(), Held::without_key(R::POLICY, idem))),
-                    };
-                };
-                let request = request.clone();
-                let mut entrance = Entrance::new(idem, key, request.clone(), payload.take());
-                let extraction = Box::pin(async move {
+                // Compiled once for all handlers with these arguments.
+                async fn extract<$($first: FromRequest,)* $($last: FromRequest)?>(
+                    mut entrance: Entrance,
+                    request: HttpRequest,
+                ) -> Result<Extracted<($($first,)* $($last,)?)>, Error> {
                     #[allow(unused_mut, unused_variables, reason = "not every handler has arguments")]
                     let mut payload = entrance.body.payload();
                     $(
@@ -261,10 +260,22 @@ macro_rules! captured {
                         let $last_arg = entrance.extract(extraction).await?;
                     )?
                     let held = entrance.finish().await?;
-                    let args = ($($first_arg,)* $($last_arg,)?);
-                    Ok(Captured { args, request, held, route: PhantomData })
-                });
-                Capturing::Keyed { extraction }
+                    Ok((($($first_arg,)* $($last_arg,)?), request, held))
+                }
+
+                let idem = match installed(R::POLICY, request) {
+                    Ok(idem) => idem,
+                    Err(error) => return Capturing::Refused { error: Some(error) },
+                };
+                let Some(key) = Key::of(&idem, R::POLICY, request) else {
+                    return Capturing::Plain {
+                        extraction: <($($first,)* $($last,)?)>::from_request(request, payload),
+                        rest: Some((request.clone(), Held::without_key(R::POLICY, idem))),
+                    };
+                };
+                let entrance = Entrance::new(idem, key, request.clone(), payload.take());
+                let extraction = extract::<$($first,)* $($last,)?>(entrance, request.clone());
+                Capturing::Keyed { extraction: Box::pin(extraction), route: PhantomData }
             }
         }
     };

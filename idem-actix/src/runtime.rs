@@ -1,9 +1,12 @@
 //! What the generated code calls: run a handler, under a claim if the request has a key.
 
-use std::{future::Future, panic::resume_unwind};
+use std::{
+    future::{Future, ready},
+    panic::resume_unwind,
+};
 
 use actix_web::{FromRequest, HttpRequest, Responder, rt};
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{Either, LocalBoxFuture};
 use idem_core::{
     Policy, Selection,
     engine::{Answer, Begun, Claimed, Reply},
@@ -34,7 +37,7 @@ pub fn into_response<R: Responder>(answer: R, request: &HttpRequest) -> Response
 
 impl<A, R: Route> Captured<A, R> {
     /// Runs the handler: as it is without a key, else at most once.
-    pub fn run<S, H, F>(self, select: S, handler: H) -> impl Future<Output = Response>
+    pub fn run<S, H, F>(self, select: S, handler: H) -> Either<F, LocalBoxFuture<'static, Response>>
     where
         S: FnOnce(&A) -> Selection,
         H: FnOnce(A, HttpRequest) -> F,
@@ -51,7 +54,7 @@ impl<A> Captured<A, Associated> {
         policy: &'static Policy,
         select: S,
         handler: H,
-    ) -> impl Future<Output = Response>
+    ) -> Either<F, LocalBoxFuture<'static, Response>>
     where
         S: FnOnce(&A) -> Selection,
         H: FnOnce(A, HttpRequest) -> F,
@@ -63,12 +66,12 @@ impl<A> Captured<A, Associated> {
 
 /// It stays thin, since there is one of it for each handler: what a key needs is compiled once, for
 /// handlers in a box.
-async fn run_under<A, R, S, H, F>(
+fn run_under<A, R, S, H, F>(
     policy: &'static Policy,
     captured: Captured<A, R>,
     select: S,
     handler: H,
-) -> Response
+) -> Either<F, LocalBoxFuture<'static, Response>>
 where
     S: FnOnce(&A) -> Selection,
     H: FnOnce(A, HttpRequest) -> F,
@@ -81,32 +84,34 @@ where
         ..
     } = captured;
     match held.settle(policy, &request) {
-        Ok(None) => handler(args, request).await,
+        Ok(None) => Either::Left(handler(args, request)),
         Ok(Some(mut protection)) => {
             protection.request.selection = select(&args);
             // It does nothing before it is polled, which needs a claim.
             let handler = Box::pin(handler(args, request.clone()));
-            protected(*protection, request, handler).await
+            Either::Right(protected(*protection, request, handler))
         }
-        Err(refusal) => Response::from_error(refusal),
+        Err(refusal) => Either::Right(Box::pin(ready(Response::from_error(refusal)))),
     }
 }
 
 /// Claims the key, and runs the handler if it is to run.
-async fn protected(
+fn protected(
     protection: Protection,
     request: HttpRequest,
     handler: LocalBoxFuture<'static, Response>,
-) -> Response {
-    let Protection {
-        idem,
-        request: keyed,
-    } = protection;
-    match idem.0.engine.begin(keyed).await {
-        Begun::Claimed(claimed) => run(claimed, idem, request, handler).await,
-        Begun::Bypassed => handler.await,
-        Begun::Answered(answer) => send(&idem, answer, &request),
-    }
+) -> LocalBoxFuture<'static, Response> {
+    Box::pin(async move {
+        let Protection {
+            idem,
+            request: keyed,
+        } = protection;
+        match idem.0.engine.begin(keyed).await {
+            Begun::Claimed(claimed) => run(claimed, idem, request, handler).await,
+            Begun::Bypassed => handler.await,
+            Begun::Answered(answer) => send(&idem, answer, &request),
+        }
+    })
 }
 
 /// Runs a handler that holds its claim.

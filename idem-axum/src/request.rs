@@ -228,18 +228,33 @@ macro_rules! captured {
             type Rejection = Response;
 
             async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-                let (mut parts, body) = request.into_parts();
-                let idem = installed(R::POLICY, &mut parts)?;
-                $(
-                    let $first_arg = $first::from_request_parts(&mut parts, state)
+                // Compiled once for all handlers with these arguments.
+                async fn extract<S, $last_marker, $($first,)* $last>(
+                    policy: Option<&'static Policy>,
+                    request: Request,
+                    state: &S,
+                ) -> Result<(($($first,)* $last,), Held), Response>
+                where
+                    S: Send + Sync,
+                    $($first: FromRequestParts<S> + Send,)*
+                    $last: FromRequest<S, $last_marker> + Send,
+                {
+                    let (mut parts, body) = request.into_parts();
+                    let idem = installed(policy, &mut parts)?;
+                    $(
+                        let $first_arg = $first::from_request_parts(&mut parts, state)
+                            .await
+                            .map_err(IntoResponse::into_response)?;
+                    )*
+                    let (held, request) = enter(idem, policy, parts, body).await?;
+                    let last = $last::from_request(request, state)
                         .await
                         .map_err(IntoResponse::into_response)?;
-                )*
-                let (held, request) = enter(idem, R::POLICY, parts, body).await?;
-                let last = $last::from_request(request, state)
-                    .await
-                    .map_err(IntoResponse::into_response)?;
-                Ok(Self { args: ($($first_arg,)* last,), held, route: PhantomData })
+                    Ok((($($first_arg,)* last,), held))
+                }
+
+                let (args, held) = extract(R::POLICY, request, state).await?;
+                Ok(Self { args, held, route: PhantomData })
             }
         }
     };

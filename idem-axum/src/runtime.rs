@@ -1,10 +1,13 @@
 //! What the generated code calls: run a handler, under a claim if the request has a key.
 
-use std::{future::Future, panic::resume_unwind};
+use std::{
+    future::{Future, ready},
+    panic::resume_unwind,
+};
 
 use axum::response::IntoResponse;
 pub use axum::response::Response;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use http::request::Parts;
 use idem_core::{
     Policy, Selection,
@@ -31,7 +34,7 @@ pub fn into_response<R: IntoResponse>(answer: R) -> Response {
 
 impl<A, R: Route> Captured<A, R> {
     /// Runs the handler: as it is without a key, else at most once.
-    pub fn run<S, H, F>(self, select: S, handler: H) -> impl Future<Output = Response>
+    pub fn run<S, H, F>(self, select: S, handler: H) -> Either<F, BoxFuture<'static, Response>>
     where
         S: FnOnce(&A) -> Selection,
         H: FnOnce(A) -> F,
@@ -48,7 +51,7 @@ impl<A> Captured<A, Associated> {
         policy: &'static Policy,
         select: S,
         handler: H,
-    ) -> impl Future<Output = Response>
+    ) -> Either<F, BoxFuture<'static, Response>>
     where
         S: FnOnce(&A) -> Selection,
         H: FnOnce(A) -> F,
@@ -60,12 +63,12 @@ impl<A> Captured<A, Associated> {
 
 /// It stays thin, since there is one of it for each handler: what a key needs is compiled once, for
 /// handlers in a box.
-async fn run_under<A, R, S, H, F>(
+fn run_under<A, R, S, H, F>(
     policy: &'static Policy,
     captured: Captured<A, R>,
     select: S,
     handler: H,
-) -> Response
+) -> Either<F, BoxFuture<'static, Response>>
 where
     S: FnOnce(&A) -> Selection,
     H: FnOnce(A) -> F,
@@ -73,28 +76,33 @@ where
 {
     let Captured { args, held, .. } = captured;
     match held.settle(policy) {
-        Ok(None) => handler(args).await,
+        Ok(None) => Either::Left(handler(args)),
         Ok(Some(mut protection)) => {
             protection.request.selection = select(&args);
             // It does nothing before it is polled, which needs a claim.
-            protected(*protection, Box::pin(handler(args))).await
+            Either::Right(protected(*protection, Box::pin(handler(args))))
         }
-        Err(refusal) => refusal,
+        Err(refusal) => Either::Right(Box::pin(ready(refusal))),
     }
 }
 
 /// Claims the key, and runs the handler if it is to run.
-async fn protected(protection: Protection, handler: BoxFuture<'static, Response>) -> Response {
-    let Protection {
-        idem,
-        request,
-        parts,
-    } = protection;
-    match idem.0.engine.begin(request).await {
-        Begun::Claimed(claimed) => run(claimed, idem, parts, handler).await,
-        Begun::Bypassed => handler.await,
-        Begun::Answered(answer) => send(&idem, answer, parts.as_ref()),
-    }
+fn protected(
+    protection: Protection,
+    handler: BoxFuture<'static, Response>,
+) -> BoxFuture<'static, Response> {
+    Box::pin(async move {
+        let Protection {
+            idem,
+            request,
+            parts,
+        } = protection;
+        match idem.0.engine.begin(request).await {
+            Begun::Claimed(claimed) => run(claimed, idem, parts, handler).await,
+            Begun::Bypassed => handler.await,
+            Begun::Answered(answer) => send(&idem, answer, parts.as_ref()),
+        }
+    })
 }
 
 /// Runs a handler that holds its claim.

@@ -117,7 +117,8 @@ impl Entrance {
             return Ok(());
         }
         self.check_key()?;
-        let limit = self.idem.0.engine.max_request_body(None);
+        // Each extractor has a limit of its own, which the application may have set.
+        let limit = self.idem.0.engine.max_request_body(Some(u64::MAX));
         if declared(&self.request).is_some_and(|length| length > limit) {
             return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }));
         }
@@ -143,7 +144,8 @@ impl Entrance {
     /// Reads what the extractors left of the body.
     pub(crate) async fn finish(mut self) -> Result<Held, Error> {
         self.name_caller()?;
-        let body = match self.body.read().await {
+        let limit = self.idem.0.engine.max_request_body(None);
+        let body = match self.body.read(limit, declared(&self.request)).await {
             Ok(body) => body,
             Err(rejection) => return Err(self.reject(rejection)),
         };

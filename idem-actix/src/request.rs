@@ -13,7 +13,7 @@ use std::{
 };
 
 use actix_web::{
-    Error, FromRequest, HttpRequest, HttpResponse,
+    Error, FromRequest, HttpMessage, HttpRequest, HttpResponse,
     dev::Payload,
     error::InternalError,
     http::header::{HeaderName, HeaderValue},
@@ -27,6 +27,7 @@ use idem_core::{
 use pin_project_lite::pin_project;
 
 use crate::{
+    Attempt,
     deferred::{self, Deferred},
     entrance::{Entrance, Key},
     install::Idempotency,
@@ -105,7 +106,10 @@ impl<R: Route> Known for R {
 }
 
 /// The engine of this request.
+///
+/// A request that a middleware sends once more is another attempt: it must not see that of the first.
 fn installed(policy: Option<&Policy>, request: &HttpRequest) -> Result<Idempotency, Error> {
+    request.extensions_mut().remove::<Attempt>();
     let plain = request.app_data::<Idempotency>();
     let shared = || request.app_data::<Data<Idempotency>>();
     plain

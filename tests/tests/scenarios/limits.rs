@@ -53,12 +53,13 @@ async fn a_body_as_long_as_its_route_allows_is_taken(world: World) {
 
 /// B12-03
 async fn a_longer_body_is_refused_with_the_limit_and_makes_no_claim(world: World) {
-    for (path, limit) in [
-        ("/counted", 2 * MIB),
-        ("/limited", 10 * MIB),
-        ("/unlimited", 16 * MIB),
-    ] {
+    for (path, limit) in [("/counted", 2 * MIB), ("/limited", 10 * MIB)] {
         assert_limited(&world, path, limit).await;
+    }
+    if world.framework() == Framework::Axum {
+        // There its handlers say what they take; on actix-web the application has taken the limit of
+        // the argument away.
+        assert_limited(&world, "/unlimited", 16 * MIB).await;
     }
     // What reads the body itself has the limit of all handlers on axum, and none on actix-web.
     let streaming = match world.framework() {

@@ -13,18 +13,19 @@ use std::{
 
 use actix_web::{
     App as Service, Either, Error, FromRequest, HttpMessage, HttpRequest, HttpResponse, Responder,
-    body::{self, BoxBody},
-    dev::{Payload, ServerHandle},
+    body::{self, BoxBody, MessageBody},
+    dev::{Payload, ServerHandle, ServiceRequest, ServiceResponse},
     error::{ErrorUnauthorized, InternalError},
     guard,
     http::{StatusCode, header::ContentType},
-    middleware::Compress,
+    middleware::{Compress, Next, from_fn},
     rt, web,
 };
 use flate2::read::GzDecoder;
 use futures_util::{StreamExt, future::LocalBoxFuture};
 use idem_actix::{
-    Attempt, Idempotency, MemoryStore, Outcome, OutcomeExt, Principal, idempotent, shutdown,
+    Attempt, Caller, Idempotency, IdempotencyKey, KeyRules, MemoryStore, Outcome, OutcomeExt,
+    Principal, idempotent, shutdown,
 };
 use idem_tests::{Answer, Call, Connection, Protocol, actix_app, app::App};
 use serde_json::{Value, json};
@@ -778,6 +779,72 @@ async fn a_replay_ends_at_the_declared_length() {
     again.assert_replays(&first);
     assert_eq!(again.header("content-length"), Some("3"));
     assert_eq!(served.app.effects("declared"), 1);
+}
+
+/// B12-03: a limit of the application above the one that we have for what has none.
+#[tokio::test]
+async fn a_body_as_long_as_the_application_allows_is_taken() {
+    let served = Served::start(|config, idem| {
+        config
+            .app_data(idem.clone())
+            .app_data(web::PayloadConfig::new(32 << 20))
+            .route("/counted", web::post().to(counted));
+    })
+    .await;
+    let call = || served.post("/counted").body(vec![b'x'; 20 << 20]);
+    assert_eq!(call().send().await.status, 200);
+    let first = call().key("k").send().await;
+    assert_eq!((first.status, first.replayed()), (200, false));
+    call().key("k").send().await.assert_replays(&first);
+}
+
+#[idempotent(scope = "endpoint")]
+async fn counted(body: web::Bytes) -> String {
+    body.len().to_string()
+}
+
+/// Sends a request once more if it failed.
+async fn again(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let same = request.request().clone();
+    let answer = next.call(request).await?;
+    if answer.status().is_server_error() {
+        drop(answer);
+        let payload = Payload::None;
+        return next.call(ServiceRequest::from_parts(same, payload)).await;
+    }
+    Ok(answer)
+}
+
+#[idempotent(scope = "endpoint")]
+async fn pay_twice(app: web::Data<App>, attempt: Attempt) -> HttpResponse {
+    let _ = charge(&app, "twice").await;
+    if attempt.number() == 1 {
+        attempt.reference("first");
+        return HttpResponse::InternalServerError().finish();
+    }
+    HttpResponse::Ok().body(attempt.number().to_string())
+}
+
+/// A request that a middleware sends once more is another attempt.
+#[tokio::test]
+async fn a_request_that_is_dispatched_again_sees_its_own_attempt() {
+    let served = Served::start(|config, idem| {
+        config.app_data(idem.clone()).service(
+            web::resource("/twice")
+                .wrap(from_fn(again))
+                .route(web::post().to(pay_twice)),
+        );
+    })
+    .await;
+    let answer = served.post("/twice").key("k").send().await;
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"2"[..]));
+    let key = IdempotencyKey::parse(b"k", &KeyRules::default()).expect("a key");
+    let found = served.idem.lookup(&Caller::Endpoint, "POST /twice", &key);
+    let found = found.await.expect("an answer").expect("a record");
+    assert_eq!(found.reference, None);
 }
 
 /// An extractor that is ready at once and refuses, with and without a key.

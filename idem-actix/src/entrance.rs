@@ -8,11 +8,11 @@ use std::{future::Future, pin::pin, task::Poll};
 use actix_web::{
     Error, HttpRequest,
     dev::Payload,
-    http::header::{CONTENT_LENGTH, CONTENT_TYPE},
+    http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING},
 };
 use futures_util::future::poll_fn;
 use idem_core::{
-    Caller, Fingerprint, Policy, Rejection, RequestHead, Selection,
+    Caller, Fingerprint, NotConfigured, Policy, Rejection, RequestHead, Selection,
     engine::{Admitted, Keyed},
 };
 
@@ -21,7 +21,7 @@ use crate::{
     body::Body,
     deferred::{self, Deferred, Digest},
     install::Idempotency,
-    request::{Held, Protection, admit, caller, refuse},
+    request::{self, Held, Protection, admit, caller, refuse},
 };
 
 /// A request whose extractors run before its claim.
@@ -32,6 +32,8 @@ pub(crate) struct Entrance {
     /// As soon as there is one to be named.
     caller: Option<Caller>,
     is_open: bool,
+    /// There was a body, and it is gone.
+    is_taken: bool,
     pub(crate) body: Body,
 }
 
@@ -64,12 +66,14 @@ impl Key {
 
 impl Entrance {
     pub(crate) fn new(idem: Idempotency, key: Key, request: HttpRequest, payload: Payload) -> Self {
+        let is_taken = matches!(payload, Payload::None) && has_body(&request);
         Self {
             idem,
             request,
             key,
             caller: None,
             is_open: false,
+            is_taken,
             body: Body::new(payload),
         }
     }
@@ -88,7 +92,7 @@ impl Entrance {
                     // What was wrong with the body goes before what the extractor made of it.
                     Poll::Ready(Err(error)) => {
                         return Poll::Ready(Err(match self.body.refusal() {
-                            Some(rejection) => self.reject(rejection),
+                            Some(rejection) => self.reject(rejection, None),
                             None => error.into(),
                         }));
                     }
@@ -120,7 +124,7 @@ impl Entrance {
         // Each extractor has a limit of its own, which the application may have set.
         let limit = self.idem.0.engine.max_request_body(Some(u64::MAX));
         if declared(&self.request).is_some_and(|length| length > limit) {
-            return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }));
+            return Err(self.reject(Rejection::RequestTooLarge { limit: Some(limit) }, None));
         }
         self.body.open(limit);
         self.is_open = true;
@@ -144,10 +148,13 @@ impl Entrance {
     /// Reads what the extractors left of the body.
     pub(crate) async fn finish(mut self) -> Result<Held, Error> {
         self.name_caller()?;
+        if self.is_taken {
+            return Err(self.reject(Rejection::NotConfigured, Some(&NotConfigured::NoBody)));
+        }
         let limit = self.idem.0.engine.max_request_body(None);
         let body = match self.body.read(limit, declared(&self.request)).await {
             Ok(body) => body,
-            Err(rejection) => return Err(self.reject(rejection)),
+            Err(rejection) => return Err(self.reject(rejection, None)),
         };
         let fingerprint = fingerprint(&self.request, &body);
         let attempt = attempt::slot(&self.request).0;
@@ -170,16 +177,20 @@ impl Entrance {
     }
 
     /// Refuses, and tells the observers.
-    fn reject(&self, rejection: Rejection) -> Error {
+    fn reject(
+        &self,
+        rejection: Rejection,
+        cause: Option<&(dyn std::error::Error + 'static)>,
+    ) -> Error {
         let engine = &self.idem.0.engine;
         let route;
         let operation = if let Key::Admitted(_, admitted) = &self.key {
             admitted.operation()
         } else {
-            route = self.request.match_pattern();
+            route = request::route(&self.request);
             deferred::operation(&self.request, route.as_deref())
         };
-        let rejection = engine.reject(operation, rejection, None);
+        let rejection = engine.reject(operation, rejection, cause);
         refuse(&self.idem, &rejection, &self.request)
     }
 }
@@ -198,4 +209,10 @@ fn fingerprint(request: &HttpRequest, body: &[u8]) -> Fingerprint {
 fn declared(request: &HttpRequest) -> Option<u64> {
     let length = request.headers().get(CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
+}
+
+/// Whether the request says that it has a body. Over HTTP/2 one without a length does not.
+fn has_body(request: &HttpRequest) -> bool {
+    declared(request).is_some_and(|length| length > 0)
+        || request.headers().contains_key(TRANSFER_ENCODING)
 }

@@ -149,7 +149,9 @@
 //! `JsonConfig` and the like holds as without us, and so do their error handlers; where the handler
 //! takes a `web::Payload`, or does not read the body, at most 16 MiB are read unless
 //! [`max_request_body`](idem_core::Builder::max_request_body) says less. A body that breaks off is refused
-//! with `body-incomplete`, whatever the extractor made of it. Without a key the body is not touched,
+//! with `body-incomplete`, whatever the extractor made of it. A middleware that reads the body must put
+//! it back (`ServiceRequest::set_payload`): without it nothing tells two requests apart, and a keyed
+//! request is refused with `not-configured`; one over HTTP/2 without a length cannot be told. Without a key the body is not touched,
 //! and the extractors run as they do without the attribute.
 //!
 //! # Where the engine goes

@@ -143,13 +143,22 @@ pub(crate) fn admit(
     match engine.admit(
         policy,
         request.method().as_str(),
-        || request.match_pattern(),
+        || route(request),
         lines.map(HeaderValue::as_bytes),
     ) {
         Admission::Unprotected => Ok(None),
         Admission::Keyed(admitted) => Ok(Some(admitted)),
         Admission::Rejected(rejection) => Err(rejection),
     }
+}
+
+/// The template of the route that matched.
+///
+/// A fallback has none, though its path may be that of a resource which its guards kept from it: it
+/// must not have the records of that one.
+pub(crate) fn route(request: &HttpRequest) -> Option<String> {
+    let is_matched = request.match_info().unprocessed().is_empty();
+    is_matched.then(|| request.match_pattern()).flatten()
 }
 
 /// Names the caller.

@@ -240,6 +240,8 @@ pub enum NotConfigured {
     },
     /// The request has no route template, as in a fallback handler.
     NoRoute,
+    /// What stands before the handler has taken the body, so that nothing tells two requests apart.
+    NoBody,
     /// Nobody put a [`Principal`](crate::Principal) there.
     NoPrincipal,
     /// The resolver of this scope found nobody.
@@ -268,6 +270,9 @@ impl fmt::Display for NotConfigured {
             Self::NoRoute => f.write_str(
                 "the handler has no route, so its operation has no name; write `operation = \"…\"` in `#[idempotent]`",
             ),
+            Self::NoBody => f.write_str(
+                "a middleware has read the body, which is part of what the key stands for; put it back with `set_payload`",
+            ),
             Self::NoPrincipal => f.write_str(
                 "no `Principal` in the request's extensions; insert one where requests are authenticated, or register a resolver with `.scope(\"user\", …)`",
             ),
@@ -292,6 +297,7 @@ impl Error for NotConfigured {
             Self::ResolverFailed { source, .. } => Some(&**source),
             Self::NoEngine { .. }
             | Self::NoRoute
+            | Self::NoBody
             | Self::NoPrincipal
             | Self::NoCaller { .. }
             | Self::NoResolver { .. } => None,

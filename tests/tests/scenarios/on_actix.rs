@@ -847,6 +847,84 @@ async fn a_request_that_is_dispatched_again_sees_its_own_attempt() {
     assert_eq!(found.reference, None);
 }
 
+/// What a middleware has made of the body.
+#[derive(Clone)]
+struct Parsed(u32);
+
+/// Reads the body before the handler; puts it back if the request says so.
+async fn parse(
+    mut request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let body = request.extract::<web::Bytes>().await?;
+    let text = String::from_utf8_lossy(&body);
+    let parsed = text.parse().unwrap_or_default();
+    request.extensions_mut().insert(Parsed(parsed));
+    if request.headers().contains_key("x-put-back") {
+        request.set_payload(Payload::from(body));
+    }
+    next.call(request).await
+}
+
+#[idempotent(scope = "endpoint")]
+async fn pay_parsed(app: web::Data<App>, amount: web::ReqData<Parsed>) -> String {
+    charge(&app, &format!("pay {}", amount.0)).await
+}
+
+/// R3: else another body would be answered with the first receipt.
+#[tokio::test]
+async fn a_body_that_a_middleware_took_is_not_taken_for_an_empty_one() {
+    let served = Served::start(|config, idem| {
+        config.app_data(idem.clone()).service(
+            web::resource("/pay")
+                .wrap(from_fn(parse))
+                .route(web::post().to(pay_parsed)),
+        );
+    })
+    .await;
+    let call = |amount: &'static str| served.post("/pay").body(amount);
+    assert_eq!(call("1").send().await.status, 200);
+    for amount in ["1", "2"] {
+        let answer = call(amount).key("k").send().await;
+        answer.assert_refused(500, "not-configured");
+    }
+    let call = |amount| call(amount).key("k").set("x-put-back", "1");
+    let first = call("1").send().await;
+    assert_eq!((first.status, first.replayed()), (200, false));
+    call("1").send().await.assert_replays(&first);
+    call("2").send().await.assert_refused(409, "key-reused");
+    assert_eq!(
+        (served.app.effects("pay 1"), served.app.effects("pay 2")),
+        (2, 0)
+    );
+}
+
+/// A fallback has no operation, and not that of a resource whose guards kept the request from it.
+#[tokio::test]
+async fn a_fallback_does_not_answer_with_the_record_of_a_guarded_resource() {
+    let served = Served::start(|config, idem| {
+        let guarded = || web::post().guard(guard::Header("x-version", "1")).to(pay);
+        let resource = || web::resource("/pay").guard(guard::Header("x-version", "1"));
+        config
+            .app_data(idem.clone())
+            .service(
+                web::scope("/scope")
+                    .service(resource().route(guarded()))
+                    .default_service(web::to(pay)),
+            )
+            .service(resource().route(guarded()))
+            .default_service(web::to(pay));
+    })
+    .await;
+    for path in ["/pay", "/scope/pay"] {
+        let call = || served.post(path).key("k").body(path);
+        let first = call().set("x-version", "1").send().await;
+        assert_eq!((first.status, first.replayed()), (200, false), "{path}");
+        call().send().await.assert_refused(500, "not-configured");
+        assert_eq!(served.app.effects(path), 1);
+    }
+}
+
 /// An extractor that is ready at once and refuses, with and without a key.
 struct Never;
 
